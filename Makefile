@@ -1,0 +1,71 @@
+# `make help` lists the commands. Each installs what it needs into .venv, from the versions in constraints.txt.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# One BLAS thread per process: the tests run in parallel already, and the arrays are small.
+export OMP_NUM_THREADS      ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS      ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check slow bench docs clean
+
+help:  ## list the commands
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-6s  %s\n' "$$name" "$$text"; done
+
+demo: $(VENV)/.core  ## find the best safe target of a simulated system and draw how it went
+	$(BIN)/lifesafe demo
+
+test: $(VENV)/.dev  ## run the tests (the slow ones excepted)
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/.dev  ## lint, formatting, types, layers, examples in the docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q tests/test_docs.py
+
+slow: $(VENV)/.dev  ## run the statistical and exhaustive tests
+	$(BIN)/python -m pytest -n auto -m slow
+
+bench: $(VENV)/.dev .venv-rivals/.installed  ## time the optimizer beside SafeOpt and BoTorch
+	$(BIN)/python benchmarks/optimizer.py
+
+# SafeOpt needs numpy < 2, so the rivals have an environment of their own.
+.venv-rivals/.installed: benchmarks/rivals.txt
+	$(PYTHON) -m venv .venv-rivals
+	.venv-rivals/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+docs: $(VENV)/.docs  ## build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+clean:  ## remove what the commands made, .venv included
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An install is repeated only when the versions asked for have changed.
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# The build tool is pinned like the rest, so the package is built with it rather than with the newest.
+$(VENV)/.build: constraints.txt | $(BIN)/python
+	$(PIP) hatchling editables
+	@touch $@
+
+$(VENV)/.core: pyproject.toml constraints.txt $(VENV)/.build
+	$(PIP) --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.build
+	$(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.build
+	$(PIP) --no-build-isolation --editable '.[docs]'
+	@touch $@ $(VENV)/.core

@@ -1,0 +1,235 @@
+"""What to try next: a pure function of the state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from lifesafe.errors import ConfigError, NoSafeTargetError
+from lifesafe.optimizer.certificates import certified, upper_bounds
+from lifesafe.optimizer.confidence import Confidence, allowance, confidence, raw_bands
+from lifesafe.optimizer.posterior import Posterior
+from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.schedule import Schedule, Stage
+from lifesafe.optimizer.sets import expander, frontier, safe_set
+from lifesafe.optimizer.state import State
+from lifesafe.returns import Returns
+
+R_M = 0.0
+Q_M = 2.0
+_OPERATION = 0.2  # part of delta that the target to be operated may have as its risk
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The next trial and the numbers it rests on, raw units."""
+
+    stage: Stage
+    index: int
+    risk: float
+    allowance: float
+    lower: tuple[float, ...]
+    """Lower confidence bound of each return at the target."""
+    upper: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """A target fit to be operated, with the evidence."""
+
+    target: Returns
+    index: int
+    risk: float
+    """Posterior probability that it exceeds a limit."""
+    reward_lower: float
+    """Lower confidence bound of its mean reward."""
+    means: Returns
+    """Mean returns of its own episodes."""
+    cost_upper: tuple[float, ...]
+    """Upper bound of each mean cost from its own episodes alone."""
+    episodes: int
+    """Number of its own episodes."""
+
+
+def known_now(state: State) -> Confidence:
+    """Return what the real observations say at every candidate."""
+    allowed = allowance(state.schedule, state.problem, state.spent, state.trial)
+    return confidence(state.schedule, state.problem, state.posterior, allowed)
+
+
+def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
+    """Return the safe set: what may be tried now."""
+    free = list(state.problem.seeds if state.schedule.certification == "asserted" else state.certified)
+    free = [i for i in free if i not in state.failed]
+    if state.frozen or state.stage is Stage.SEED:
+        safe = np.zeros(len(state.problem.candidates), dtype=bool)
+    elif state.problem.lipschitz:
+        safe = state.lipschitz_set & ~state.closed
+    else:
+        safe = safe_set(known, state.distance, state.schedule.reach) & ~state.closed
+    safe[free] = True
+    return safe
+
+
+def decide(state: State) -> Decision | None:
+    """Return the next trial, or none when there is nothing left to do.
+
+    Raises:
+        NoSafeTargetError: If every seed has failed and no other target is known to be safe.
+    """
+    if is_over(state):
+        return None
+    known = known_now(state)
+    if state.stage is Stage.SEED:
+        return _at(state, known, Stage.SEED, _seed(state))
+    safe = admissible(state, known)
+    if not safe.any():
+        raise NoSafeTargetError(_no_target(state.problem))
+    spread = state.pretended()
+    if spread is not state.posterior:
+        known_spread = confidence(state.schedule, state.problem, spread, known.allowance)
+    else:
+        known_spread = known
+    if state.stage is Stage.EXPLORE and state.explored < state.schedule.exploration:
+        index = _expander(state, spread, known_spread, safe)
+        if index is not None:
+            return _at(state, known, Stage.EXPLORE, index)
+    if _is_accurate(state, known, safe):
+        return None
+    index = int(np.where(safe, known_spread.reward_upper, -np.inf).argmax())
+    if R_M and sum(r.trial.index == index for r in state.results) >= R_M:
+        alt = _expander(state, spread, known_spread, safe)
+        if alt is not None:
+            index = alt
+    return _at(state, known, Stage.MAXIMIZE, index)
+
+
+def is_over(state: State) -> bool:
+    """Return whether the trials are used up, or a violation ends the run."""
+    stopped = state.schedule.on_violation == "stop" and any(result.violated for result in state.results)
+    return stopped or state.trial > state.schedule.trials
+
+
+def recommend(state: State) -> Recommendation | None:
+    """Return the tried target that earns most for certain and is certified twice, or none.
+
+    Its risk under the model must be small against delta, and its own episodes must show that the limits are kept.
+    """
+    known = known_now(state)
+    tried = dict.fromkeys(result.trial.index for result in state.results)
+    fit = [
+        i
+        for i in tried
+        if known.risk[i] <= _OPERATION * state.problem.delta
+        and not state.closed[i]
+        and i not in state.failed
+        and certified(state.problem, state.posterior, i)
+    ]
+    if not fit:
+        return None
+    best = max(fit, key=lambda i: (known.reward_mean[i] - Q_M * known.reward_sd[i], -i))
+    own = state.posterior.own_episodes(best)
+    reward, *costs = own.mean(axis=0)
+    return Recommendation(
+        target=state.problem.target(best),
+        index=best,
+        risk=float(known.risk[best]),
+        reward_lower=float(_raw_reward(state.problem, known.reward_lower[best])),
+        means=Returns(float(reward), [float(cost) for cost in costs]),
+        cost_upper=upper_bounds(state.posterior, own),
+        episodes=len(own),
+    )
+
+
+def check_prior(problem: Problem, schedule: Schedule) -> None:
+    """Refuse a prior under which targets that nobody has tried count as safe.
+
+    Raises:
+        ConfigError: If the prior certifies candidates beyond the seeds, or the settings do not fit together.
+    """
+    if schedule.certification == "betting" and not problem.cost_bounds:
+        raise ConfigError("The betting certificate needs cost_bounds: the largest possible cost of an episode.")
+    if problem.lipschitz and (schedule.risk == "ledger" or problem.priors.cost.scale != "linear"):
+        raise ConfigError(
+            f"Slope bounds need bands that hold at all targets at once, on a linear scale; got the {schedule.risk} "
+            f"schedule on the {problem.priors.cost.scale} scale. Use the paper schedule and a linear prior."
+        )
+    if problem.trust_prior:
+        return
+    allowed = allowance(schedule, problem, 0.0, 1)
+    risk = confidence(schedule, problem, Posterior(problem), allowed).risk
+    risk[list(problem.seeds)] = 1.0
+    share = float((risk <= allowed).mean())
+    if share > 0:
+        raise ConfigError(
+            f"The prior alone certifies {share:.1%} of the candidates, which nobody has tried. Give the costs a larger "
+            "prior sd, the prior mean 'limit' or 'larger', or set trust_prior if you know that the prior is right."
+        )
+
+
+def _seed(state: State) -> int:
+    index = state.seed
+    if index is None:
+        raise NoSafeTargetError(_no_target(state.problem))
+    return index
+
+
+def _no_target(problem: Problem) -> str:
+    seeds = ", ".join(str(problem.target(i)) for i in problem.seeds[:3])
+    return (
+        f"No target is known to keep the limits {problem.limits}: all {len(problem.seeds)} seeds failed ({seeds}"
+        f"{', ...' if len(problem.seeds) > 3 else ''}). Give more conservative seeds or higher limits."
+    )
+
+
+def _expander(
+    state: State, posterior: Posterior, known: Confidence, safe: Bool[np.ndarray, " n"]
+) -> int | None:
+    schedule, problem = state.schedule, state.problem
+    if state.frozen:
+        return None
+    front = frontier(known, safe, state.distance, schedule.reach, state.closed)
+    slopes = np.array(problem.lipschitz) / np.array(problem.reference) if problem.lipschitz else None
+    return expander(schedule, posterior, known, problem.scaled, safe, front, state.distance, slopes)
+
+
+def _is_accurate(state: State, known: Confidence, safe: Bool[np.ndarray, " n"]) -> bool:
+    """Whether no safe target can beat the recommendation by more than the accuracy asked for."""
+    if state.schedule.accuracy <= 0:
+        return False
+    best = recommend(state)
+    if best is None:
+        return False
+    return bool(known.reward_upper[safe].max() - known.reward_lower[best.index] <= state.schedule.accuracy)
+
+
+def _at(state: State, known: Confidence, stage: Stage, index: int) -> Decision:
+    at = raw_bands(state.problem, _column(known, index))
+    return Decision(
+        stage=stage,
+        index=index,
+        risk=float(known.risk[index]),
+        allowance=known.allowance,
+        lower=tuple(float(v) for v in at.lower[:, 0]),
+        upper=tuple(float(v) for v in at.upper[:, 0]),
+    )
+
+
+def _column(known: Confidence, index: int) -> Confidence:
+    one = slice(index, index + 1)
+    return Confidence(
+        risk=known.risk[one],
+        allowance=known.allowance,
+        multiplier=known.multiplier,
+        reward_mean=known.reward_mean[one],
+        reward_sd=known.reward_sd[one],
+        cost_means=known.cost_means[:, one],
+        cost_sds=known.cost_sds[:, one],
+        limits=known.limits,
+    )
+
+
+def _raw_reward(problem: Problem, reward: Float[np.ndarray, ""]) -> Float[np.ndarray, ""]:
+    return np.asarray(problem.candidates[:, 0].min() + problem.extents[0] * reward)

@@ -1,0 +1,46 @@
+"""How well the mean of a trial's episodes is known.
+
+Costs of real policies come in lumps: twenty episodes may all cost nothing although the mean is far above the limit.
+The sample variance is then zero and the trial would count as certain. The score form below stays honest: it solves
+the Wilson equation for a mean whose variance is proportional to it, with the proportion pooled over all trials.
+
+Notation:
+    x       episode costs of a trial; xbar their mean, n their number
+    phi     index of dispersion, Var / mean, pooled over trials, with a prior phi0 worth w0 episodes
+    nu      standard deviation of the trial's mean
+    c       multiplier at which the score interval is solved
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Float
+
+SCORE = 2.0  # c
+WORTH = 10.0  # w0: the prior dispersion counts as much as so many episodes at the limit
+
+
+def dispersion(trials: Iterable[Float[np.ndarray, " _"]], limit: float, prior: float) -> float:
+    """Return the pooled index of dispersion of episode costs, Var / mean."""
+    above, below = WORTH * prior * limit, WORTH * limit
+    for costs in trials:
+        mean = float(costs.mean())
+        above += float(((costs - mean) ** 2).sum())
+        below += (len(costs) - 1) * max(mean, 0.0)
+    return above / below
+
+
+def score_sd(mean: float, episodes: int, phi: float) -> float:
+    """Return the standard deviation of a trial's mean cost in score form."""
+    half = SCORE * phi / (2 * episodes)
+    return half + math.sqrt(phi * max(mean, 0.0) / episodes + half * half)
+
+
+def shrunk_variance(values: Float[np.ndarray, " n"], prior_sd: float, worth: float = 4.0) -> float:
+    """Return the variance of the mean of a trial's rewards, shrunk towards a prior worth a few episodes."""
+    n = len(values)
+    squares = float(((values - values.mean()) ** 2).sum()) + worth * prior_sd**2
+    return squares / (n - 1 + worth) / n

@@ -1,0 +1,348 @@
+"""SafeOptimizer: ask for a target, try it, tell what it returned; in memory or on disk."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from lifesafe._config import from_plain, to_plain
+from lifesafe.errors import GuaranteeWarning, JournalError, TrialError
+from lifesafe.optimizer.confidence import Bands, raw_bands
+from lifesafe.optimizer.decision import (
+    Decision,
+    Recommendation,
+    admissible,
+    check_prior,
+    decide,
+    is_over,
+    known_now,
+    recommend,
+)
+from lifesafe.optimizer.journal import Event, Journal
+from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.schedule import Schedule, Stage
+from lifesafe.optimizer.state import Result, State, Trial
+from lifesafe.returns import Returns, returns_array
+
+_AGREEMENT = 1e-6  # relative difference up to which a replayed number counts as the recorded one
+
+
+class SafeOptimizer:
+    """Finds the target with the most reward, trying only targets known to be safe.
+
+    Examples:
+        >>> axes = [np.linspace(0, 500, 31), np.linspace(0, 60, 31)]
+        >>> problem = Problem.on_grid(axes, seeds=[Returns(200, 2)], limits=20.0)
+        >>> optimizer = SafeOptimizer(problem)
+        >>> trial = optimizer.ask()
+        >>> trial.number, trial.stage.value, trial.target
+        (1, 'seed', Returns(reward=200.0, costs=(2.0,)))
+        >>> optimizer.tell(trial, [Returns(190, 3.0), Returns(205, 4.0)])
+        >>> optimizer.ask().number
+        2
+    """
+
+    def __init__(self, problem: Problem, schedule: Schedule | None = None) -> None:
+        schedule = schedule or Schedule()
+        check_prior(problem, schedule)
+        self._state = State(problem, schedule)
+        self._journal: Journal | None = None
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], problem: Problem | None = None, schedule: Schedule | None = None
+    ) -> Self:
+        """Open the run in a directory, or begin one there; every event is on disk before the call returns.
+
+        Args:
+            path: Directory of the run; the record is its `journal.sqlite`.
+            problem: The problem; may be left out when the run exists.
+            schedule: The schedule; when the run exists it must be the recorded one or left out.
+
+        Raises:
+            JournalError: If the record belongs to another problem or schedule, is damaged, is open elsewhere, or
+                does not replay to the same decisions.
+        """
+        journal = Journal.open(Path(path) / "journal.sqlite")
+        try:
+            if not journal.events:
+                return cls._begin(journal, problem, schedule)
+            optimizer = cls._replay(journal.events, str(journal.path))
+            optimizer._check_same(str(journal.path), problem, schedule)
+            optimizer._journal = journal
+            return optimizer
+        except BaseException:
+            journal.close()
+            raise
+
+    @classmethod
+    def replay(cls, events: Sequence[Event], source: str = "the journal") -> Self:
+        """Return the optimizer in the state that recorded events lead to, in memory.
+
+        Raises:
+            JournalError: If a decision made now differs from the recorded one.
+        """
+        return cls._replay(events, source)
+
+    @property
+    def problem(self) -> Problem:
+        return self._state.problem
+
+    @property
+    def schedule(self) -> Schedule:
+        return self._state.schedule
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.DONE if is_over(self._state) and not self._state.open else self._state.stage
+
+    @property
+    def trials(self) -> tuple[Result, ...]:
+        """The trials told so far, with what they showed."""
+        return tuple(self._state.results)
+
+    @property
+    def open_trials(self) -> tuple[Trial, ...]:
+        """The trials asked for and not yet told."""
+        return tuple(self._state.open.values())
+
+    @property
+    def best(self) -> Recommendation | None:
+        """The target to operate: tried, certified by the model and by its own episodes; none if there is none."""
+        return recommend(self._state)
+
+    @property
+    def safe(self) -> Bool[np.ndarray, " n"]:
+        """Mask of the candidates that may be tried now."""
+        return admissible(self._state, known_now(self._state))
+
+    @property
+    def bands(self) -> Bands:
+        """Confidence bounds of every return at every candidate, raw units."""
+        return raw_bands(self.problem, known_now(self._state))
+
+    @property
+    def spent(self) -> float:
+        """Risk charged so far; never more than delta under the ledger."""
+        return self._state.spent
+
+    @property
+    def frozen(self) -> bool:
+        """Whether surprises have stopped the search; `confirm` lets it go on."""
+        return self._state.frozen
+
+    def ask(self) -> Trial | None:
+        """Return the trial to run now, or none when done; the same one until it is told.
+
+        Raises:
+            NoSafeTargetError: If no target is known to be safe.
+        """
+        trials = self.ask_many(1)
+        return trials[0] if trials else None
+
+    def ask_many(self, count: int) -> tuple[Trial, ...]:
+        """Return up to so many trials to run at once; each is admissible on what was really observed.
+
+        Raises:
+            NoSafeTargetError: If no target is known to be safe.
+        """
+        if count < 1:
+            raise TrialError(f"Asked for {count} trials; ask for at least one.")
+        while len(self._state.open) < count:
+            decision = decide(self._state)
+            if decision is None:
+                break
+            trial = _trial(self._state, decision)
+            self._record("asked", _asked(trial, decision))
+            self._state.ask(trial)
+        return self.open_trials[:count]
+
+    def tell(self, trial: Trial, episodes: Sequence[Returns]) -> None:
+        """Record the returns of every episode of an open trial.
+
+        Raises:
+            TrialError: If the trial is not open here, or the returns do not fit; nothing is changed then.
+        """
+        self._check_open(trial)
+        returns = returns_array(episodes)
+        costs = len(self.problem.limits)
+        if returns.shape[1] != 1 + costs:
+            raise TrialError(f"Episodes have {returns.shape[1] - 1} costs, the problem has {costs}.")
+        self._record("told", {"trial": trial.number, "episodes": returns.tolist()})
+        self._tell(trial.number, returns)
+
+    def confirm(self) -> None:
+        """Let the search go on after surprises: you have looked at them and still trust the model."""
+        if not self.frozen:
+            raise TrialError("There is nothing to confirm: the search is not frozen.")
+        self._record("confirmed", {})
+        self._state.confirm()
+
+    def change_limits(self, limits: float | Sequence[float], seeds: Sequence[int] | None = None) -> None:
+        """Go on under other limits with everything observed so far; the risk ledger starts again.
+
+        Args:
+            limits: One limit per cost.
+            seeds: Candidates believed safe under the new limits; needed when a limit becomes lower.
+
+        Raises:
+            ConfigError: If a limit becomes lower and no seeds are named.
+            TrialError: If a trial is open.
+        """
+        if self._state.open:
+            raise TrialError(f"Trials {sorted(self._state.open)} are open; tell them before changing the limits.")
+        problem = self.problem.with_limits(limits, seeds)
+        self._record("limits", {"limits": list(problem.limits), "seeds": list(problem.seeds)})
+        self._state.change(problem)
+
+    def close(self) -> None:
+        """Close the record on disk."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _tell(self, number: int, returns: Float[np.ndarray, "m r"]) -> None:
+        was_frozen = self._state.frozen
+        result = self._state.tell(number, returns)
+        if result.violated:
+            warnings.warn(
+                f"Trial {number} at {result.trial.target} exceeded a limit: mean costs "
+                f"{_shown(returns[:, 1:].mean(axis=0))}, limits {_shown(self.problem.limits)}. "
+                "Its neighbourhood is closed.",
+                GuaranteeWarning,
+                stacklevel=3,
+            )
+        if self._state.frozen and not was_frozen:
+            warnings.warn(
+                f"{self._state.surprises} trials cost far more than predicted, so the model may be wrong. Only seeds "
+                "are tried from now on; call confirm() to go on regardless.",
+                GuaranteeWarning,
+                stacklevel=3,
+            )
+
+    def _check_open(self, trial: Trial) -> None:
+        mine = self._state.open.get(trial.number)
+        if mine == trial:
+            return
+        if mine is None and any(result.trial.number == trial.number for result in self._state.results):
+            raise TrialError(f"Trial {trial.number} was told already.")
+        numbers = sorted(self._state.open) or "none"
+        raise TrialError(f"Trial {trial.number} at {trial.target} is not open here; open trials: {numbers}.")
+
+    def _record(self, kind: str, body: dict[str, Any]) -> None:
+        if self._journal is not None:
+            self._journal.append(kind, body)
+
+    @classmethod
+    def _begin(cls, journal: Journal, problem: Problem | None, schedule: Schedule | None) -> Self:
+        if problem is None:
+            raise JournalError(f"{journal.path} records no run yet; give a problem to begin one.")
+        optimizer = cls(problem, schedule)
+        body = {
+            "problem": problem.to_plain(),
+            "schedule": to_plain(optimizer.schedule),
+            "fingerprint": problem.fingerprint,
+        }
+        journal.append("opened", body)
+        optimizer._journal = journal
+        return optimizer
+
+    @classmethod
+    def _replay(cls, events: Sequence[Event], source: str) -> Self:
+        if not events or events[0].kind != "opened":
+            raise JournalError(f"{source} does not begin with an opened run; it is no record of an optimizer.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)  # they were given when the events happened
+            opened = events[0].body
+            optimizer = cls(Problem.from_plain(opened["problem"]), from_plain(Schedule, opened["schedule"]))
+            for event in events[1:]:
+                optimizer._repeat(event, source)
+        return optimizer
+
+    def _repeat(self, event: Event, source: str) -> None:
+        body, state = event.body, self._state
+        if event.kind == "asked":
+            decision = decide(state)
+            if decision is None or not _agrees(body, _asked(_trial(state, decision), decision)):
+                raise JournalError(
+                    f"{source}: event {event.number} records trial {body['trial']} at candidate {body['index']} "
+                    f"({body['stage']}), but the events before it lead to {_described(decision)}. The record was made "
+                    "by another version of lifesafe or NumPy; resume with that one."
+                )
+            state.ask(_trial(state, decision))
+        elif event.kind == "told":
+            state.tell(body["trial"], np.array(body["episodes"], dtype=np.float64))
+        elif event.kind == "confirmed":
+            state.confirm()
+        elif event.kind == "limits":
+            state.change(self.problem.with_limits(body["limits"], body["seeds"]))
+        else:
+            raise JournalError(f"{source}: event {event.number} is of the unknown kind {event.kind!r}.")
+
+    def _check_same(self, source: str, problem: Problem | None, schedule: Schedule | None) -> None:
+        if problem is not None and problem.fingerprint != self.problem.fingerprint:
+            raise JournalError(
+                f"{source} records problem {self.problem.fingerprint[:8]}, expected {problem.fingerprint[:8]}. "
+                "Give another path or the original problem."
+            )
+        if schedule is not None and schedule != self.schedule:
+            raise JournalError(
+                f"{source} records the schedule {self.schedule}, expected {schedule}. "
+                "Give another path or leave the schedule out."
+            )
+
+
+def _trial(state: State, decision: Decision) -> Trial:
+    return Trial(
+        number=state.asked + 1,
+        target=state.problem.target(decision.index),
+        index=decision.index,
+        stage=decision.stage,
+        episodes=state.schedule.episodes,
+        risk=decision.risk,
+    )
+
+
+def _asked(trial: Trial, decision: Decision) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "index": trial.index,
+        "target": list(trial.target),
+        "stage": trial.stage.value,
+        "episodes": trial.episodes,
+        "risk": decision.risk,
+        "allowance": decision.allowance,
+        # A band without an upper end has none to record.
+        "lower": [v if math.isfinite(v) else None for v in decision.lower],
+        "upper": [v if math.isfinite(v) else None for v in decision.upper],
+    }
+
+
+def _agrees(recorded: Any, decided: Any) -> bool:
+    if isinstance(decided, dict):
+        return recorded.keys() == decided.keys() and all(_agrees(recorded[k], v) for k, v in decided.items())
+    if isinstance(decided, list):
+        return len(recorded) == len(decided) and all(map(_agrees, recorded, decided))
+    if isinstance(decided, float) and isinstance(recorded, float):
+        return math.isclose(recorded, decided, rel_tol=_AGREEMENT, abs_tol=1e-12)
+    return bool(recorded == decided)
+
+
+def _described(decision: Decision | None) -> str:
+    return "no further trial" if decision is None else f"candidate {decision.index} ({decision.stage.value})"
+
+
+def _shown(values: Sequence[float] | Float[np.ndarray, " k"]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)

@@ -1,0 +1,254 @@
+"""The problem: which targets may be asked for, which are believed safe, and what must hold."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe._config import fingerprint, from_plain, to_plain
+from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.optimizer.priors import Priors
+from lifesafe.returns import Returns, return_names
+
+_GRID = 60  # points per axis of the default candidate grid
+_LARGEST = 1_000_000  # candidates of a default grid at the most
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """Find the target with the most reward whose mean costs stay at or below their limits.
+
+    Examples:
+        >>> rewards, costs = np.linspace(0, 500, 41), np.linspace(0, 60, 41)
+        >>> problem = Problem.on_grid([rewards, costs], seeds=[Returns(200, 3)], limits=20.0)
+        >>> problem.candidates.shape, problem.target(problem.seeds[0])
+        ((1681, 2), Returns(reward=200.0, costs=(3.0,)))
+    """
+
+    candidates: Float[np.ndarray, "n d"]
+    """Targets that may be asked for: one row per target, the reward first, then the costs; raw units."""
+    seeds: tuple[int, ...]
+    """Rows of the candidates that are believed to be safe, the most trusted first."""
+    limits: tuple[float, ...]
+    """Upper limit of the mean of every cost."""
+    delta: float = 0.1
+    """Probability with which any trial at all may exceed a limit, under the model."""
+    priors: Priors = field(default_factory=Priors)
+    dispersions: tuple[float, ...] = ()
+    """Expected variance-to-mean ratio of each episode cost; half the limit where not given."""
+    cost_bounds: tuple[float, ...] = ()
+    """Largest possible cost of an episode, for the betting certificate; none where not known."""
+    lipschitz: tuple[float, ...] = ()
+    """Largest slope of each mean cost, in raw cost per axis length; turns the Lipschitz rule on."""
+    trust_prior: bool = False
+    """Accept a prior that certifies targets nobody has tried."""
+    reference: tuple[float, ...] = ()
+    """Limits that the priors are measured in; they stay when the limits change."""
+
+    def __post_init__(self) -> None:
+        Z = np.array(self.candidates, dtype=np.float64)
+        Z.setflags(write=False)
+        _set(self, "candidates", Z)
+        _set(self, "limits", _floats(self.limits))
+        _set(self, "reference", _floats(self.reference) or self.limits)
+        _set(self, "dispersions", _floats(self.dispersions) or tuple(b / 2 for b in self.reference))
+        _set(self, "cost_bounds", _floats(self.cost_bounds))
+        _set(self, "lipschitz", _floats(self.lipschitz))
+        _set(self, "seeds", tuple(dict.fromkeys(int(i) for i in self.seeds)))
+        self._check()
+
+    @classmethod
+    def on_grid(
+        cls,
+        axes: Sequence[Float[np.ndarray, " _"]],
+        *,
+        seeds: Iterable[Returns],
+        limits: float | Sequence[float],
+        **settings: Any,
+    ) -> Problem:
+        """Return the problem on a product grid; every seed is moved to the nearest grid point.
+
+        Args:
+            axes: Values of the reward target, then of each cost target.
+            seeds: Targets believed to be safe.
+            limits: One limit per cost.
+            settings: Further fields of `Problem`.
+        """
+        Z = _product(axes)
+        indices = tuple(nearest(Z, seed) for seed in seeds)
+        return cls(candidates=Z, seeds=indices, limits=_floats(limits), **settings)
+
+    @classmethod
+    def from_returns(
+        cls, returns: Sequence[Returns], *, limits: float | Sequence[float], delta: float = 0.1, **settings: Any
+    ) -> Problem:
+        """Return the problem whose grid, seed and expected dispersions come from offline returns.
+
+        The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
+        a conservative policy may need a target far above the limit. The seed asks for the median reward of the
+        episodes that cost least, and for their cost.
+
+        Raises:
+            DatasetError: If there are fewer than ten episodes, all rewards are equal, or no episode keeps the limits.
+        """
+        seen = np.array([tuple(episode) for episode in returns], dtype=np.float64)
+        b = np.asarray(_floats(limits))
+        if len(seen) < 10:
+            raise DatasetError(f"Got the returns of {len(seen)} episodes; give at least 10.")
+        if seen.shape[1] != 1 + len(b):
+            raise ConfigError(f"Got {len(b)} limits for {seen.shape[1] - 1} costs; give one limit per cost.")
+        if np.ptp(seen[:, 0]) <= 0:
+            raise DatasetError(f"All {len(seen)} episodes have reward {seen[0, 0]:g}; there is nothing to choose.")
+        relative = (seen[:, 1:] / b).max(axis=1)
+        calm = seen[relative <= max(0.5, float(np.quantile(relative, 0.1)))]
+        if relative.min() > 1:
+            raise DatasetError(
+                f"No offline episode keeps the limits {tuple(b)}: the cheapest costs {seen[relative.argmin(), 1:]}. "
+                "Raise the limits, or give seeds that are known to be safe."
+            )
+        points = max(5, min(_GRID, int(_LARGEST ** (1 / seen.shape[1]))))
+        tops = np.maximum(3 * b, np.quantile(seen[:, 1:], 0.95, axis=0))
+        axes = [np.linspace(seen[:, 0].min(), seen[:, 0].max(), points)]
+        axes += [np.linspace(0.0, top, points) for top in tops]
+        seed = Returns(float(np.median(calm[:, 0])), np.median(calm[:, 1:], axis=0))
+        return cls.on_grid(axes, seeds=[seed], limits=limits, delta=delta, **settings)
+
+    def with_limits(self, limits: float | Sequence[float], seeds: Iterable[int] | None = None) -> Problem:
+        """Return the same problem under other limits; what was observed stays valid, since returns know no limit.
+
+        Raises:
+            ConfigError: If a limit is lower than before and no seeds are named: they must be believed safe anew.
+        """
+        new = _floats(limits)
+        if seeds is None and any(b < old for b, old in zip(new, self.limits, strict=False)):
+            raise ConfigError(
+                f"The limits {new} are lower than {self.limits}, so the seeds need not be safe any more; "
+                "name seeds that are safe under the new limits."
+            )
+        return replace(self, limits=new, seeds=self.seeds if seeds is None else tuple(seeds))
+
+    def target(self, index: int) -> Returns:
+        """Return a candidate as the returns to ask for."""
+        reward, *costs = self.candidates[index]
+        return Returns(float(reward), [float(cost) for cost in costs])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the returns: reward, cost, or reward, cost 1, cost 2, ..."""
+        return return_names(len(self.limits))
+
+    @cached_property
+    def extents(self) -> tuple[float, ...]:
+        """Range of the candidates along each axis, raw units."""
+        return tuple(float(extent) for extent in np.ptp(self.candidates, axis=0))
+
+    @cached_property
+    def scaled(self) -> Float[np.ndarray, "d n"]:
+        """Candidates with every axis from 0 to 1, one row per axis."""
+        return np.ascontiguousarray(((self.candidates - self.candidates.min(axis=0)) / self.extents).T)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything that decides what is asked."""
+        return fingerprint(self.to_plain())
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the problem as JSON values, the candidates compressed."""
+        settings = {name: list(getattr(self, name)) for name in _TUPLES}
+        packed = zlib.compress(np.ascontiguousarray(self.candidates, dtype="<f8").tobytes(), 6)
+        return settings | {
+            "delta": self.delta,
+            "trust_prior": self.trust_prior,
+            "priors": to_plain(self.priors),
+            "shape": list(self.candidates.shape),
+            "candidates": base64.b64encode(packed).decode("ascii"),
+        }
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> Problem:
+        """Return the problem that `to_plain` wrote."""
+        data = zlib.decompress(base64.b64decode(plain["candidates"]))
+        return cls(
+            candidates=np.frombuffer(data, dtype="<f8").reshape(plain["shape"]),
+            delta=plain["delta"],
+            trust_prior=plain["trust_prior"],
+            priors=from_plain(Priors, plain["priors"]),
+            **{name: tuple(plain[name]) for name in _TUPLES},
+        )
+
+    def _check(self) -> None:
+        Z, costs = self.candidates, len(self.limits)
+        if Z.ndim != 2 or Z.shape[1] != 1 + costs or len(Z) < 2:
+            raise ConfigError(
+                f"Got candidates of shape {Z.shape} for {costs} limits; give at least two rows with one column for "
+                "the reward and one per cost."
+            )
+        if not np.isfinite(Z).all():
+            row = int(np.flatnonzero(~np.isfinite(Z).all(axis=1))[0])
+            raise ConfigError(f"Candidates must be finite; row {row} is {Z[row]}.")
+        for name, extent in zip(self.names, self.extents, strict=True):
+            if extent <= 0:
+                raise ConfigError(f"All candidates ask for the same {name}; every axis needs at least two values.")
+        if not all(0 < b < np.inf for b in self.limits + self.reference):
+            raise ConfigError(f"Limits must be positive numbers; got {self.limits}.")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"delta must lie between 0 and 1; got {self.delta}.")
+        for name in ("reference", "dispersions", "cost_bounds", "lipschitz"):
+            values = getattr(self, name)
+            if values and len(values) != costs:
+                raise ConfigError(f"Got {len(values)} {name} for {costs} costs; give one per cost.")
+            if not all(0 < value < np.inf for value in values):
+                raise ConfigError(f"The {name} must be positive numbers; got {values}.")
+        if any(bound <= b for bound, b in zip(self.cost_bounds, self.limits, strict=False)):
+            raise ConfigError(f"Cost bounds {self.cost_bounds} must exceed the limits {self.limits}.")
+        if not self.seeds:
+            raise ConfigError("Got no seeds; name at least one target that is believed to be safe.")
+        outside = [i for i in self.seeds if not 0 <= i < len(Z)]
+        if outside:
+            raise ConfigError(f"Seeds {outside} are not rows of the {len(Z)} candidates.")
+        for prior in (self.priors.reward, self.priors.cost):
+            prior.lengths(Z.shape[1])
+
+
+def nearest(candidates: Float[np.ndarray, "n d"], target: Returns) -> int:
+    """Return the row of the candidate nearest to a target, every axis measured by its range.
+
+    Raises:
+        ConfigError: If the target has another number of costs, or lies outside the candidates.
+    """
+    z = np.array(tuple(target))
+    low, high = candidates.min(axis=0), candidates.max(axis=0)
+    if len(z) != len(low):
+        raise ConfigError(f"Target {target} has {len(z) - 1} costs, the candidates have {len(low) - 1}.")
+    slack = 1e-9 * (high - low)
+    if (z < low - slack).any() or (z > high + slack).any():
+        raise ConfigError(f"Target {target} lies outside the candidates, which run from {low} to {high}.")
+    return int((((candidates - z) / (high - low)) ** 2).sum(axis=1).argmin())
+
+
+def inside(candidates: Float[np.ndarray, "n d"], low: Returns, high: Returns) -> tuple[int, ...]:
+    """Return the rows of the candidates in a box, as the seed boxes of the paper are given."""
+    within = (candidates >= np.array(tuple(low))) & (candidates <= np.array(tuple(high)))
+    return tuple(int(i) for i in np.flatnonzero(within.all(axis=1)))
+
+
+_TUPLES = ("seeds", "limits", "reference", "dispersions", "cost_bounds", "lipschitz")
+
+
+def _product(axes: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "n d"]:
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def _floats(values: float | Iterable[float]) -> tuple[float, ...]:
+    return tuple(float(v) for v in values) if isinstance(values, Iterable) else (float(values),)
+
+
+def _set(instance: Problem, name: str, value: Any) -> None:
+    object.__setattr__(instance, name, value)  # the class is frozen for everybody else

@@ -1,0 +1,78 @@
+"""How much may be risked, how far a step may go, and when to stop."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from lifesafe.errors import ConfigError, GuaranteeWarning
+
+
+class Stage(StrEnum):
+    """What the optimizer is doing."""
+
+    SEED = "seed"
+    """Measuring a seed until it is certified."""
+    EXPLORE = "explore"
+    """Enlarging the safe set where it may pay."""
+    MAXIMIZE = "maximize"
+    """Looking for the most reward inside the safe set."""
+    DONE = "done"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Settings of the search; they do not change what is safe, only what is allowed and tried."""
+
+    risk: Literal["ledger", "paper", "fixed"] = "ledger"
+    """Ledger: pay the posterior risk of each new target out of delta. Paper: a union bound over all targets and
+    times. Fixed: a constant multiplier, which guarantees nothing."""
+    share: float | None = 0.15
+    """Ledger: largest part of the risk left that one new target may take; none divides it by the trials left."""
+    multiplier: float = 2.0
+    """Fixed: width of the bands in standard deviations."""
+    reach: float = 0.1
+    """Largest step from a target already tried, along any axis, as a fraction of the axis."""
+    trials: int = 30
+    """Trials at the most, the seed's included."""
+    exploration: int = 16
+    """Trials of the explore stage at the most."""
+    seed_trials: int = 10
+    """Trials that each seed is given to be certified."""
+    episodes: int = 20
+    """Episodes that a trial asks for."""
+    certification: Literal["score", "betting", "asserted"] = "score"
+    """How a seed is certified: by the upper score bound of its own episodes, by an anytime-valid bet on bounded
+    costs (needs cost bounds), or not at all because you assert that it is safe."""
+    tolerance: float = 0.0
+    """Stop exploring when the widest cost band of an expander is at most this, in units of the limit (zeta)."""
+    accuracy: float = 0.0
+    """Stop when no target can beat the best by more than this, as a fraction of the reward axis (epsilon)."""
+    on_violation: Literal["continue", "stop"] = "continue"
+    """What follows a trial that exceeded a limit for certain; its neighbourhood is closed in any case."""
+    surprises: int = 3
+    """So many costs far above what was predicted freeze the search until `confirm` is called."""
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "seed_trials", "episodes", "surprises"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.exploration < 0:
+            raise ConfigError(f"exploration must not be negative; got {self.exploration}.")
+        if self.share is not None and not 0 < self.share < 1:
+            raise ConfigError(f"share must lie between 0 and 1, or be none; got {self.share}.")
+        for name in ("multiplier", "reach"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
+        for name in ("tolerance", "accuracy"):
+            if not getattr(self, name) >= 0:
+                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+        if self.risk == "fixed":
+            warnings.warn(
+                f"The fixed schedule uses {self.multiplier:g} standard deviations whatever delta is: "
+                "it bounds no probability. Use the ledger for a guarantee.",
+                GuaranteeWarning,
+                stacklevel=3,
+            )

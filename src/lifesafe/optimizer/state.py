@@ -1,0 +1,175 @@
+"""State of a run: a fold over its events, so that replaying them gives the same state bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe.optimizer.certificates import seed_certified, violated
+from lifesafe.optimizer.confidence import allowance, confidence
+from lifesafe.optimizer.posterior import Observation, Posterior
+from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.schedule import Schedule, Stage
+from lifesafe.optimizer.sets import lipschitz_safe_set
+from lifesafe.returns import Returns
+
+_SURPRISE = 2.5  # deviations above its prediction from which a cost is a surprise
+_CLOSED = 0.25  # radius of what a violation closes, in reaches
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One target to be tried for some episodes."""
+
+    number: int
+    target: Returns
+    index: int
+    """Row of the target in the candidates."""
+    stage: Stage
+    episodes: int
+    """Episodes asked for; any number of at least one may be told."""
+    risk: float
+    """Posterior probability that the target exceeds a limit, when it was asked for."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A trial that was told, and what it showed."""
+
+    trial: Trial
+    episodes: Float[np.ndarray, "m r"]
+    innovations: tuple[float, ...]
+    """Standardised difference between each mean cost and its prediction."""
+    violated: bool
+    """Whether the trial shows that a limit was exceeded."""
+
+
+class State:
+    """Everything a decision depends on."""
+
+    def __init__(self, problem: Problem, schedule: Schedule) -> None:
+        n = len(problem.candidates)
+        self.problem, self.schedule = problem, schedule
+        self.posterior = Posterior(problem)
+        self.stage = Stage.SEED
+        self.results: list[Result] = []
+        self.open: dict[int, Trial] = {}
+        self.asked = 0
+        self.distance = np.full(n, np.inf)  # to the nearest tried target, largest axis difference
+        self.surprises = 0
+        self._begin_epoch(charged=set())
+
+    @property
+    def frozen(self) -> bool:
+        """Whether surprises have stopped the search until somebody confirms."""
+        return self.surprises >= self.schedule.surprises
+
+    @property
+    def trial(self) -> int:
+        """Number of the coming trial since the limits were last set, from 1."""
+        return self.asked - self._epoch_start + 1
+
+    @property
+    def seed(self) -> int | None:
+        """The seed to be measured next: the first that has not failed."""
+        return next((i for i in self.problem.seeds if i not in self.failed), None)
+
+    def ask(self, trial: Trial) -> None:
+        """Open a trial and charge its risk."""
+        self.asked = trial.number
+        self.open[trial.number] = trial
+        self.stage = trial.stage
+        self.explored += trial.stage is Stage.EXPLORE
+        if trial.index not in self.charged:
+            self.spent += trial.risk
+            self.charged.add(trial.index)
+
+    def tell(self, number: int, episodes: Float[np.ndarray, "m r"]) -> Result:
+        """Close a trial with the returns of its episodes."""
+        trial = self.open.pop(number)
+        innovations = self.posterior.observe(Observation(trial.index, episodes))
+        X = self.problem.scaled
+        np.minimum(self.distance, np.abs(X - X[:, [trial.index]]).max(axis=0), out=self.distance)
+        bad = violated(self.problem, self.posterior, episodes)
+        if bad:
+            self._close(trial.index)
+        if len(self.results) and max(innovations) > _SURPRISE:
+            self.surprises += 1
+        self._judge_seed(trial, bad)
+        if self.problem.lipschitz:
+            self._grow_lipschitz_set()
+        self.results.append(Result(trial, episodes, innovations, bad))
+        return self.results[-1]
+
+    def confirm(self) -> None:
+        """Go on after surprises."""
+        self.surprises = 0
+
+    def change(self, problem: Problem) -> None:
+        """Go on under other limits, keeping every observation; the risk ledger starts again.
+
+        Targets already visited stay paid for only if no limit became lower: otherwise the event to be avoided changed.
+        """
+        lower = any(b < old for b, old in zip(problem.limits, self.problem.limits, strict=True))
+        self.problem = problem
+        self._begin_epoch(charged=set() if lower else self.charged)
+        for result in self.results:
+            if violated(problem, self.posterior, result.episodes):
+                self._close(result.trial.index)
+        for index in problem.seeds:
+            if seed_certified(problem, self.schedule, self.posterior, index):
+                self._accept(index)
+
+    def pretended(self) -> Posterior:
+        """Return the posterior as if every open trial had come out as predicted; it only spreads the choice."""
+        if not self.open:
+            return self.posterior
+        posterior = self.posterior.copy()
+        for trial in self.open.values():
+            posterior.pretend(trial.index, trial.episodes)
+        return posterior
+
+    def _begin_epoch(self, charged: set[int]) -> None:
+        self.spent, self.charged = 0.0, set(charged)
+        self.certified: set[int] = set()
+        self.failed: set[int] = set()
+        self.explored = 0
+        self.stage = Stage.SEED
+        self.closed = np.zeros(len(self.problem.candidates), dtype=bool)
+        self.lipschitz_set = np.zeros(len(self.problem.candidates), dtype=bool)
+        self.lipschitz_set[list(self.problem.seeds)] = True
+        self._epoch_start = self.asked
+        self.charged.update(self.problem.seeds)
+
+    def _judge_seed(self, trial: Trial, bad: bool) -> None:
+        index, schedule = trial.index, self.schedule
+        if index not in self.problem.seeds:
+            return
+        if bad:
+            self.failed.add(index)
+            self.certified.discard(index)
+        elif seed_certified(self.problem, schedule, self.posterior, index):
+            self._accept(index)
+        elif trial.stage is Stage.SEED:
+            tries = sum(r.trial.index == index and r.trial.number > self._epoch_start for r in self.results)
+            if tries + 1 >= schedule.seed_trials:
+                self.failed.add(index)
+
+    def _accept(self, index: int) -> None:
+        self.certified.add(index)
+        if self.stage is Stage.SEED:
+            self.stage = Stage.EXPLORE
+
+    def _grow_lipschitz_set(self) -> None:
+        problem, schedule = self.problem, self.schedule
+        allowed = allowance(schedule, problem, self.spent, self.trial)
+        known = confidence(schedule, problem, self.posterior, allowed)
+        slopes = np.array(problem.lipschitz) / np.array(problem.reference)
+        self.lipschitz_set = lipschitz_safe_set(known, problem.scaled, self.lipschitz_set, slopes)
+        self.lipschitz_set[list(problem.seeds)] = True
+
+    def _close(self, index: int) -> None:
+        X = self.problem.scaled
+        self.closed |= np.abs(X - X[:, [index]]).max(axis=0) <= _CLOSED * self.schedule.reach

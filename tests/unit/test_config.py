@@ -1,0 +1,271 @@
+"""Configs: strict reading, exact round trips, stable fingerprints."""
+
+import enum
+import json
+import math
+import tomllib
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lifesafe._config import (
+    canonical_json,
+    fingerprint,
+    from_plain,
+    nearest,
+    read_toml,
+    to_plain,
+    toml_text,
+)
+from lifesafe.errors import ConfigError
+
+
+class Stage(enum.Enum):
+    EXPLORE = "explore"
+    MAXIMIZE = "maximize"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    start: float = 1e-3
+    steps: int = 100
+
+    def __post_init__(self) -> None:
+        if self.start <= 0:
+            raise ConfigError(f"start must be positive; got {self.start}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    width: int = 128
+    dropout: float = 0.1
+    name: str = "cdt"
+    masked: bool = False
+    scales: tuple[float, ...] = (1.0, 2.0)
+    pair: tuple[int, str] = (1, "a")
+    budget: int | None = 50
+    kernel: Literal["rbf", "matern32"] = "rbf"
+    stage: Stage = Stage.EXPLORE
+    rate: Rate = field(default_factory=Rate)
+    rates: tuple[Rate, ...] = ()
+    either: int | str = 3
+    shift: Annotated[float, "in units of the limit"] = 0.0
+
+
+@dataclass(frozen=True)
+class Needed:
+    limit: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Limits:
+    limits: Needed
+
+
+def refusal(plain: Any, cls: type = Config) -> str:
+    with pytest.raises(ConfigError) as caught:
+        from_plain(cls, plain, "cdt.toml")
+    return str(caught.value)
+
+
+def test_nothing_given_means_the_defaults() -> None:
+    assert from_plain(Config, {}) == Config()
+
+
+def test_a_config_survives_plain_json_and_toml() -> None:
+    config = Config(
+        width=7,
+        scales=(0.5,),
+        budget=None,
+        kernel="matern32",
+        stage=Stage.MAXIMIZE,
+        rate=Rate(start=0.25),
+        rates=(Rate(), Rate(steps=3)),
+        either="x",
+        name='a "b" \\ \x7f \n é 😀',
+    )
+    plain = to_plain(config)
+    assert from_plain(Config, plain) == config
+    assert from_plain(Config, json.loads(json.dumps(plain))) == config
+    assert from_plain(Config, tomllib.loads(toml_text(plain))) == config
+
+
+def test_plain_values_are_what_json_gives_back() -> None:
+    plain = to_plain(Config())
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["stage"] == "explore"
+    assert plain["scales"] == [1.0, 2.0]
+
+
+def test_an_unknown_key_names_source_key_value_and_the_nearest_key() -> None:
+    message = refusal({"widht": 64})
+    assert message.startswith(
+        "cdt.toml: unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout,"
+    )
+
+
+def test_a_key_unlike_any_other_gets_no_suggestion() -> None:
+    assert "Did you mean" not in refusal({"zzz": 1})
+
+
+def test_an_unknown_nested_key_is_named_with_its_table() -> None:
+    assert "unknown key 'rate.strat' = 1. Did you mean 'start'?" in refusal({"rate": {"strat": 1}})
+
+
+def test_a_missing_key_is_named() -> None:
+    assert refusal({}, Needed) == "cdt.toml: missing key 'limit'; give a number."
+    assert "missing key 'limits.limit'" in refusal({"limits": {}}, Limits)
+
+
+@pytest.mark.parametrize(
+    ("plain", "part"),
+    [
+        ({"width": "big"}, "width = 'big' is not a whole number"),
+        ({"width": 3.0}, "width = 3.0 is not a whole number"),
+        ({"width": True}, "width = True is not a whole number"),
+        ({"dropout": True}, "dropout = True is not a number"),
+        ({"dropout": "0.1"}, "dropout = '0.1' is not a number"),
+        ({"dropout": math.nan}, "dropout = nan is not a finite number"),
+        ({"dropout": math.inf}, "dropout = inf is not a finite number"),
+        ({"dropout": 10**400}, "is not a finite number"),
+        ({"masked": 1}, "masked = 1 is not true or false"),
+        ({"name": 1}, "name = 1 is not a string"),
+        ({"name": None}, "name = None is not a string"),
+        ({"scales": 1.0}, "scales = 1.0 is not a list"),
+        ({"scales": [1.0, "a"]}, "scales[1] = 'a' is not a number"),
+        ({"pair": [1]}, "pair = [1] is not a list of 2"),
+        ({"budget": "few"}, "budget = 'few' is not a whole number"),
+        ({"rate": 3}, "rate = 3 is not a table with the settings of Rate"),
+        ({"rates": [{"steps": "x"}]}, "rates[0].steps = 'x' is not a whole number"),
+        ({"either": 1.5}, "either = 1.5 is not a whole number or a string"),
+        ({"kernel": "rbff"}, "kernel = 'rbff' is not one of 'rbf', 'matern32'. Did you mean 'rbf'?"),
+        (
+            {"stage": "explor"},
+            "stage = 'explor' is not one of 'explore', 'maximize'. Did you mean",
+        ),
+        ({"stage": 1}, "stage = 1 is not one of"),
+        ({"rate": {"start": -1}}, "cdt.toml: rate: start must be positive; got -1.0."),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(plain: dict[str, Any], part: str) -> None:
+    message = refusal(plain)
+    assert message.startswith("cdt.toml: ")
+    assert part in message
+
+
+def test_whole_numbers_are_accepted_for_numbers_and_stored_as_such() -> None:
+    config = from_plain(Config, {"dropout": 1, "scales": [1, 2]})
+    assert type(config.dropout) is float
+    assert all(type(scale) is float for scale in config.scales)
+
+
+def test_numpy_numbers_become_plain_ones() -> None:
+    plain = to_plain(Config(width=np.int64(3), dropout=np.float32(0.5)))  # type: ignore[arg-type]
+    assert type(plain["width"]) is int
+    assert type(plain["dropout"]) is float
+
+
+def test_none_is_read_from_json_and_from_toml() -> None:
+    assert from_plain(Config, {"budget": None}).budget is None
+    assert from_plain(Config, {"budget": "none"}).budget is None
+
+
+def test_a_config_with_a_wrong_value_inside_is_not_stored() -> None:
+    with pytest.raises(ConfigError, match="Config: width = 'x' is not a whole number"):
+        to_plain(Config(width="x"))  # type: ignore[arg-type]
+
+
+def test_only_dataclasses_of_plain_fields_are_configs() -> None:
+    @dataclass(frozen=True)
+    class Odd:
+        values: set[int]
+
+    with pytest.raises(TypeError, match="cannot hold"):
+        from_plain(Odd, {"values": [1]})
+    with pytest.raises(TypeError, match="not a dataclass"):
+        from_plain(int, {})
+
+
+def test_equal_configs_have_equal_fingerprints() -> None:
+    assert Config(dropout=0, scales=(1, 2), shift=-0.0) == Config(dropout=0.0)
+    left = fingerprint(to_plain(Config(dropout=0, scales=(1, 2), shift=-0.0)))
+    assert left == fingerprint(to_plain(Config(dropout=0.0)))
+    assert left != fingerprint(to_plain(Config(dropout=0.5)))
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
+    assert fingerprint({"a": 1, "b": [1.5, None]}) == fingerprint({"b": [1.5, None], "a": 1})
+
+
+def test_a_fingerprint_never_changes_between_versions() -> None:
+    assert canonical_json({"b": [1, 2.5, "é"], "a": None}) == '{"a":null,"b":[1,2.5,"\\u00e9"]}'
+    assert fingerprint({"b": [1, 2.5, "é"], "a": None}, 8) == "d4e7b7ea"
+
+
+@pytest.mark.parametrize("length", [0, 7, 65])
+def test_a_fingerprint_has_a_useful_length(length: int) -> None:
+    with pytest.raises(ConfigError, match="8 to 64"):
+        fingerprint({}, length)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_not_stored(value: float) -> None:
+    with pytest.raises(ConfigError, match=r"a\.b\[1\] = "):
+        canonical_json({"a": {"b": [0.0, value]}})
+    with pytest.raises(ConfigError, match="a = "):
+        toml_text({"a": value})
+
+
+def test_what_has_no_plain_form_is_not_stored() -> None:
+    with pytest.raises(ConfigError, match="set has no plain form"):
+        canonical_json({"a": {1}})
+    with pytest.raises(ConfigError, match="Key 1 of a is not a string"):
+        canonical_json({"a": {1: 2}})
+
+
+def test_nearest_names_the_most_similar() -> None:
+    assert nearest("CarCirle", ["CarCircle", "AntCircle"]) == " Did you mean 'CarCircle'?"
+    assert nearest("x", ["CarCircle"]) == ""
+
+
+def test_reading_toml(tmp_path: Any) -> None:
+    path = tmp_path / "cdt.toml"
+    path.write_text("width = 3\n[rate]\nstart = 1\n")
+    assert from_plain(Config, read_toml(path), str(path)) == Config(width=3, rate=Rate(start=1.0))
+
+
+@pytest.mark.parametrize("content", [b"width = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_is_not_toml_is_named(tmp_path: Any, content: bytes) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"bad\.toml is not TOML"):
+        read_toml(path)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Any) -> None:
+    with pytest.raises(ConfigError, match=r"Cannot read .*none\.toml: No such file"):
+        read_toml(tmp_path / "none.toml")
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+scalars = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
+)
+
+
+@given(st.dictionaries(texts, values, max_size=5))
+def test_any_plain_values_survive_toml(plain: dict[str, Any]) -> None:
+    assert tomllib.loads(toml_text(plain)) == plain
+
+
+@given(st.dictionaries(texts, values, max_size=5))
+def test_any_plain_values_survive_canonical_json(plain: dict[str, Any]) -> None:
+    text = canonical_json(plain)
+    assert json.loads(text) == plain
+    assert canonical_json(json.loads(text)) == text

@@ -1,0 +1,74 @@
+"""Returns: one reward and one cost per limit, always finite."""
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lifesafe.errors import TrialError
+from lifesafe.returns import Returns, return_names, returns_array
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def test_one_cost_may_be_given_as_a_number() -> None:
+    assert Returns(310, 12) == Returns(310.0, (12.0,))
+    assert Returns(1.0, [2.0, 3.0]).costs == (2.0, 3.0)
+    assert Returns(1.0, np.array([2.0, 3.0])).costs == (2.0, 3.0)
+
+
+def test_returns_are_values() -> None:
+    returns = Returns(1.0, 2.0)
+    assert hash(returns) == hash(Returns(1, 2))
+    assert {returns: "seen"}[Returns(1, 2)] == "seen"
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        returns.reward = 2.0  # type: ignore[misc]
+
+
+def test_numbers_are_plain_floats() -> None:
+    returns = Returns(np.float32(1.5), np.float64(2.5))  # type: ignore[arg-type]
+    assert [type(value) for value in returns] == [float, float]
+
+
+@given(finite, st.lists(finite, min_size=1, max_size=4))
+def test_iteration_gives_the_reward_then_the_costs(reward: float, costs: list[float]) -> None:
+    returns = Returns(reward, costs)
+    assert list(returns) == [reward, *costs]
+    assert len(returns.names) == 1 + len(costs)
+
+
+def test_names_count_costs_only_when_there_are_several() -> None:
+    assert return_names(1) == ("reward", "cost")
+    assert return_names(2) == ("reward", "cost 1", "cost 2")
+    assert Returns(1.0, (2.0, 3.0)).names == ("reward", "cost 1", "cost 2")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_returns_that_are_not_finite_are_refused_by_name(bad: float) -> None:
+    with pytest.raises(TrialError, match="got reward = "):
+        Returns(bad, 1.0)
+    with pytest.raises(TrialError, match="got cost 2 = "):
+        Returns(1.0, (1.0, bad))
+
+
+@pytest.mark.parametrize("costs", [(), []])
+def test_returns_without_a_cost_are_refused(costs: Any) -> None:
+    with pytest.raises(TrialError, match="at least one cost"):
+        Returns(1.0, costs)
+
+
+def test_an_array_has_one_row_per_episode() -> None:
+    array = returns_array([Returns(1, (2, 3)), Returns(4, (5, 6))])
+    assert array.dtype == np.float64
+    assert array.tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+def test_an_array_needs_episodes_of_one_kind() -> None:
+    with pytest.raises(TrialError, match="no episodes"):
+        returns_array([])
+    with pytest.raises(TrialError, match=r"\[1, 2\] costs"):
+        returns_array([Returns(1, 2), Returns(1, (2, 3))])
