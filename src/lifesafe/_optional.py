@@ -26,9 +26,7 @@ def require(module: str, *, name: str, extra: str, user: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (module == error.name or module.startswith(f"{error.name}.")):
             raise DependencyError(f"{user} needs {name}: {install}.", name=module) from error
-        raise DependencyError(
-            f"{user} needs {name}, which misses {error.name!r}: {install}.", name=module
-        ) from error
+        raise DependencyError(f"{user} needs {name}, which misses {error.name!r}: {install}.", name=module) from error
     except ImportError as error:
         raise DependencyError(
             f"{user} needs {name}, which is installed but does not import ({error}): {install}.",

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr, ndtri
 
 from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.priors import from_scale, to_scale
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.schedule import Schedule
-from lifesafe.theory.bounds import paper_multiplier
+from lifesafe.theory.bounds import ledger_multiplier, paper_multiplier
+from lifesafe.theory.normal import probability_below
 
 REWARD_MULTIPLIER = 2.0
 
@@ -81,10 +81,10 @@ def allowance(schedule: Schedule, problem: Problem, spent: float, trial: int) ->
         trial: Number of the coming trial, from 1.
     """
     if schedule.risk == "fixed":
-        return float(ndtr(-schedule.multiplier))
+        return float(probability_below(np.asarray(-schedule.multiplier)))
     if schedule.risk == "paper":
         alpha = paper_multiplier(len(problem.candidates), trial, problem.delta, events=len(problem.limits))
-        return float(ndtr(-alpha))
+        return float(probability_below(np.asarray(-alpha)))
     left = max(problem.delta - spent, 0.0)
     return left * schedule.share if schedule.share is not None else left / max(schedule.trials - trial + 1, 1)
 
@@ -97,7 +97,7 @@ def confidence(schedule: Schedule, problem: Problem, posterior: Posterior, allow
     return Confidence(
         risk=combined(schedule, tails),
         allowance=allowed,
-        multiplier=float(-ndtri(min(max(allowed, 1e-300), 0.5))),
+        multiplier=ledger_multiplier(min(max(allowed, 1e-300), 0.5)),
         reward_mean=posterior.reward.mean,
         reward_sd=np.sqrt(posterior.reward.var),
         cost_means=np.stack([mean for mean, _ in moments]),
@@ -106,11 +106,11 @@ def confidence(schedule: Schedule, problem: Problem, posterior: Posterior, allow
     )
 
 
-def combined(schedule: Schedule, tails: Float[np.ndarray, "k *n"]) -> Float[np.ndarray, "*n"]:
-    """Return the risk of several tails: their sum bounds the chance of any violation; a union bound was paid before."""
+def combined(schedule: Schedule, tails: Float[np.ndarray, "k *shape"]) -> Float[np.ndarray, "*shape"]:
+    """Return the risk of several tails: their sum, or their maximum where a union bound over costs is paid already."""
     if len(tails) == 1:
-        return tails[0]
-    return np.minimum(tails.sum(axis=0), 1.0) if schedule.risk == "ledger" else tails.max(axis=0)
+        return np.asarray(tails[0])
+    return np.asarray(np.minimum(tails.sum(axis=0), 1.0) if schedule.risk == "ledger" else tails.max(axis=0))
 
 
 def modelled_limits(problem: Problem) -> Float[np.ndarray, " k"]:
@@ -128,6 +128,4 @@ def raw_bands(problem: Problem, known: Confidence) -> Bands:
         raw = [from_scale(scale, y, unit) for y, unit in zip(costs, problem.reference, strict=True)]
         return np.stack([low + extent * reward, *raw])
 
-    return Bands(
-        lower=rows(known.reward_lower, known.cost_lower), upper=rows(known.reward_upper, known.cost_upper)
-    )
+    return Bands(lower=rows(known.reward_lower, known.cost_lower), upper=rows(known.reward_upper, known.cost_upper))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.optimizer.certificates import certified, upper_bounds
@@ -17,8 +17,6 @@ from lifesafe.optimizer.sets import expander, frontier, safe_set
 from lifesafe.optimizer.state import State
 from lifesafe.returns import Returns
 
-R_M = 0.0
-Q_M = 2.0
 _OPERATION = 0.2  # part of delta that the target to be operated may have as its risk
 
 
@@ -92,6 +90,8 @@ def decide(state: State) -> Decision | None:
         known_spread = confidence(state.schedule, state.problem, spread, known.allowance)
     else:
         known_spread = known
+    if state.frozen:  # a seed, in whatever stage: the search goes on from here once it is confirmed
+        return _at(state, known, state.stage, int(np.where(safe, known_spread.reward_upper, -np.inf).argmax()))
     if state.stage is Stage.EXPLORE and state.explored < state.schedule.exploration:
         index = _expander(state, spread, known_spread, safe)
         if index is not None:
@@ -99,11 +99,14 @@ def decide(state: State) -> Decision | None:
     if _is_accurate(state, known, safe):
         return None
     index = int(np.where(safe, known_spread.reward_upper, -np.inf).argmax())
-    if R_M and sum(r.trial.index == index for r in state.results) >= R_M:
-        alt = _expander(state, spread, known_spread, safe)
-        if alt is not None:
-            index = alt
     return _at(state, known, Stage.MAXIMIZE, index)
+
+
+def is_done(state: State) -> bool:
+    """Return whether nothing is left to ask: the run is over, or accurate enough."""
+    if is_over(state) or state.stage is Stage.SEED or state.schedule.accuracy <= 0:
+        return is_over(state)
+    return bool(admissible(state, known_now(state)).any()) and decide(state) is None
 
 
 def is_over(state: State) -> bool:
@@ -129,14 +132,14 @@ def recommend(state: State) -> Recommendation | None:
     ]
     if not fit:
         return None
-    best = max(fit, key=lambda i: (known.reward_mean[i] - Q_M * known.reward_sd[i], -i))
+    best = max(fit, key=lambda i: (known.reward_lower[i], -i))
     own = state.posterior.own_episodes(best)
     reward, *costs = own.mean(axis=0)
     return Recommendation(
         target=state.problem.target(best),
         index=best,
         risk=float(known.risk[best]),
-        reward_lower=float(_raw_reward(state.problem, known.reward_lower[best])),
+        reward_lower=_raw_reward(state.problem, float(known.reward_lower[best])),
         means=Returns(float(reward), [float(cost) for cost in costs]),
         cost_upper=upper_bounds(state.posterior, own),
         episodes=len(own),
@@ -184,13 +187,9 @@ def _no_target(problem: Problem) -> str:
     )
 
 
-def _expander(
-    state: State, posterior: Posterior, known: Confidence, safe: Bool[np.ndarray, " n"]
-) -> int | None:
+def _expander(state: State, posterior: Posterior, known: Confidence, safe: Bool[np.ndarray, " n"]) -> int | None:
     schedule, problem = state.schedule, state.problem
-    if state.frozen:
-        return None
-    front = frontier(known, safe, state.distance, schedule.reach, state.closed)
+    front = frontier(known, problem.scaled, safe, state.distance, schedule.reach, state.closed)
     slopes = np.array(problem.lipschitz) / np.array(problem.reference) if problem.lipschitz else None
     return expander(schedule, posterior, known, problem.scaled, safe, front, state.distance, slopes)
 
@@ -231,5 +230,5 @@ def _column(known: Confidence, index: int) -> Confidence:
     )
 
 
-def _raw_reward(problem: Problem, reward: Float[np.ndarray, ""]) -> Float[np.ndarray, ""]:
-    return np.asarray(problem.candidates[:, 0].min() + problem.extents[0] * reward)
+def _raw_reward(problem: Problem, reward: float) -> float:
+    return float(problem.candidates[:, 0].min() + problem.extents[0] * reward)

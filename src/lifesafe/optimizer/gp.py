@@ -75,16 +75,14 @@ class GridGP:
 
     def covariance_with(self, index: int) -> Float[np.ndarray, " M"]:
         """Return the posterior covariance between one candidate and every candidate."""
-        c = correlation_matrix(self._kernel, self._X[:, [index]].T, self._X.T)[0]
+        c: Float[np.ndarray, " M"] = correlation_matrix(self._kernel, self._X[:, [index]].T, self._X.T)[0]
         c *= self._sd2
         if self._count:
             V = self._V[: self._count]
             c -= V[:, index] @ V
         return c
 
-    def covariance(
-        self, rows: Int[np.ndarray, " a"], columns: Int[np.ndarray, " b"]
-    ) -> Float[np.ndarray, "a b"]:
+    def covariance(self, rows: Int[np.ndarray, " a"], columns: Int[np.ndarray, " b"]) -> Float[np.ndarray, "a b"]:
         """Return the posterior covariance between two sets of candidates."""
         X, V = self._X, self._V[: self._count]
         block = self._sd2 * correlation_matrix(self._kernel, X[:, rows].T, X[:, columns].T)

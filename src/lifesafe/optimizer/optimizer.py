@@ -21,7 +21,7 @@ from lifesafe.optimizer.decision import (
     admissible,
     check_prior,
     decide,
-    is_over,
+    is_done,
     known_now,
     recommend,
 )
@@ -31,6 +31,7 @@ from lifesafe.optimizer.schedule import Schedule, Stage
 from lifesafe.optimizer.state import Result, State, Trial
 from lifesafe.returns import Returns, returns_array
 
+_LARGEST = 1e100  # size of a return; squares of larger ones overflow
 _AGREEMENT = 1e-6  # relative difference up to which a replayed number counts as the recorded one
 
 
@@ -54,6 +55,7 @@ class SafeOptimizer:
         check_prior(problem, schedule)
         self._state = State(problem, schedule)
         self._journal: Journal | None = None
+        self._noted: set[int] = set()  # trials whose violation is in the journal
 
     @classmethod
     def open(
@@ -75,8 +77,9 @@ class SafeOptimizer:
             if not journal.events:
                 return cls._begin(journal, problem, schedule)
             optimizer = cls._replay(journal.events, str(journal.path))
-            optimizer._check_same(str(journal.path), problem, schedule)
+            optimizer._check_same(journal, problem, schedule)
             optimizer._journal = journal
+            optimizer._note_violations()
             return optimizer
         except BaseException:
             journal.close()
@@ -101,7 +104,7 @@ class SafeOptimizer:
 
     @property
     def stage(self) -> Stage:
-        return Stage.DONE if is_over(self._state) and not self._state.open else self._state.stage
+        return Stage.DONE if not self._state.open and is_done(self._state) else self._state.stage
 
     @property
     def trials(self) -> tuple[Result, ...]:
@@ -175,8 +178,11 @@ class SafeOptimizer:
         costs = len(self.problem.limits)
         if returns.shape[1] != 1 + costs:
             raise TrialError(f"Episodes have {returns.shape[1] - 1} costs, the problem has {costs}.")
+        if np.abs(returns).max() > _LARGEST:
+            raise TrialError(f"Returns must lie within {_LARGEST:g} of zero; got {np.abs(returns).max():g}.")
         self._record("told", {"trial": trial.number, "episodes": returns.tolist()})
         self._tell(trial.number, returns)
+        self._note_violations()
 
     def confirm(self) -> None:
         """Let the search go on after surprises: you have looked at them and still trust the model."""
@@ -232,6 +238,15 @@ class SafeOptimizer:
                 stacklevel=3,
             )
 
+    def _note_violations(self) -> None:
+        """Journal violations as such; one that a crash kept from being noted is noted on the next opening."""
+        for result in self._state.results:
+            if result.violated and result.trial.number not in self._noted:
+                self._record(
+                    "violation", {"trial": result.trial.number, "means": result.episodes.mean(axis=0).tolist()}
+                )
+                self._noted.add(result.trial.number)
+
     def _check_open(self, trial: Trial) -> None:
         mine = self._state.open.get(trial.number)
         if mine == trial:
@@ -284,6 +299,8 @@ class SafeOptimizer:
             state.ask(_trial(state, decision))
         elif event.kind == "told":
             state.tell(body["trial"], np.array(body["episodes"], dtype=np.float64))
+        elif event.kind == "violation":
+            self._noted.add(body["trial"])
         elif event.kind == "confirmed":
             state.confirm()
         elif event.kind == "limits":
@@ -291,10 +308,12 @@ class SafeOptimizer:
         else:
             raise JournalError(f"{source}: event {event.number} is of the unknown kind {event.kind!r}.")
 
-    def _check_same(self, source: str, problem: Problem | None, schedule: Schedule | None) -> None:
-        if problem is not None and problem.fingerprint != self.problem.fingerprint:
+    def _check_same(self, journal: Journal, problem: Problem | None, schedule: Schedule | None) -> None:
+        source, original = journal.path, journal.events[0].body["fingerprint"]
+        # A script that is run again gives the problem it began with, though the limits may have changed since.
+        if problem is not None and problem.fingerprint not in (original, self.problem.fingerprint):
             raise JournalError(
-                f"{source} records problem {self.problem.fingerprint[:8]}, expected {problem.fingerprint[:8]}. "
+                f"{source} records problem {original[:8]}, expected {problem.fingerprint[:8]}. "
                 "Give another path or the original problem."
             )
         if schedule is not None and schedule != self.schedule:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtr
 
 from lifesafe.optimizer.gp import GridGP
 from lifesafe.optimizer.noise import dispersion, score_sd, shrunk_variance
 from lifesafe.optimizer.priors import Prior, scale_slope, to_scale
 from lifesafe.optimizer.problem import Problem
+from lifesafe.theory.normal import probability_below
 
 _REWARD_NOISE = 0.1  # prior spread of episode rewards, as a fraction of the reward axis
 _REWARD_FLOOR = 1e-6  # smallest variance of a trial's mean reward, as a fraction of the squared axis
@@ -53,12 +53,22 @@ class CostModel:
         weights = np.array([w for _, _, w in self._prior.components]) * np.exp(log - log.max())
         return np.asarray(weights / weights.sum())
 
-    def append(self, index: int, mean_cost: float, noise_sd: float) -> float:
-        """Add the mean cost of a trial (raw units) and return its innovation, averaged over the mixture."""
+    @property
+    def processes(self) -> tuple[GridGP, ...]:
+        """The processes that are averaged."""
+        return tuple(self._gps)
+
+    def modelled(self, mean_cost: float, noise_sd: float) -> tuple[float, float]:
+        """Return the mean cost of a trial (raw units) on the scale of the prior, and its noise variance."""
         y = float(to_scale(self._prior.scale, np.asarray(mean_cost), self._unit))
         noise = noise_sd * scale_slope(self._prior.scale, mean_cost, self._unit)
+        return y, noise * noise
+
+    def append(self, index: int, mean_cost: float, noise_sd: float) -> float:
+        """Add the mean cost of a trial (raw units) and return its innovation, averaged over the mixture."""
+        y, variance = self.modelled(mean_cost, noise_sd)
         weights = self.weights
-        return float(weights @ [gp.append(index, y, noise * noise) for gp in self._gps])
+        return float(weights @ [gp.append(index, y, variance) for gp in self._gps])
 
     def moments(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, " n"]]:
         """Return the posterior mean and standard deviation at every candidate."""
@@ -73,7 +83,7 @@ class CostModel:
         """Return the probability that the cost exceeds the limit (on the modelled scale) at every candidate."""
         total = np.zeros_like(self._gps[0].mean)
         for w, gp in zip(self.weights, self._gps, strict=True):
-            total += w * ndtr((gp.mean - limit) / np.sqrt(gp.var))
+            total += w * probability_below((gp.mean - limit) / np.sqrt(gp.var))
         return total
 
     def tail_after(
@@ -89,7 +99,7 @@ class CostModel:
             gain = gp.covariance(tried, judged)
             gain /= np.sqrt(gp.var[tried])[:, None]
             var = np.maximum(gp.var[judged] - gain**2, 1e-12 * gp.var[judged])
-            total += w * ndtr((gp.mean[judged] - optimism * gain - limit) / np.sqrt(var))
+            total += w * probability_below((gp.mean[judged] - optimism * gain - limit) / np.sqrt(var))
         return total
 
     def copy(self) -> CostModel:
@@ -119,10 +129,17 @@ class Posterior:
     def observe(self, observation: Observation) -> tuple[float, ...]:
         """Add the episodes of a trial and return the standardised innovation of every cost."""
         self.observations.append(observation)
-        rewards = (observation.episodes[:, 0] - self._low) / self._extent
-        variance = max(shrunk_variance(rewards, _REWARD_NOISE), _REWARD_FLOOR)
-        self.reward.append(observation.index, float(rewards.mean()), variance)
+        self.reward.append(observation.index, *self._modelled_reward(observation))
         return tuple(self._observe_cost(k) for k in range(len(self.costs)))
+
+    def modelled(self) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r n"]]:
+        """Return the observations as they are modelled and their noise variances, one row per return."""
+        rows = [[self._modelled_reward(o) for o in self.observations]]
+        for k, model in enumerate(self.costs):
+            costs = [o.episodes[:, 1 + k] for o in self.observations]
+            rows.append([model.modelled(float(x.mean()), self.noise_sd(k, x)) for x in costs])
+        pairs = np.array(rows).reshape(len(rows), -1, 2)
+        return pairs[:, :, 0], pairs[:, :, 1]
 
     def own_episodes(self, index: int) -> Float[np.ndarray, "m r"]:
         """Return all episodes at one candidate."""
@@ -147,6 +164,10 @@ class Posterior:
             unit = self._problem.reference[k]
             noise = score_sd(unit / 2, episodes, self.dispersions[k])
             model.hallucinate(index, noise * scale_slope(self._problem.priors.cost.scale, unit / 2, unit))
+
+    def _modelled_reward(self, observation: Observation) -> tuple[float, float]:
+        rewards = (observation.episodes[:, 0] - self._low) / self._extent
+        return float(rewards.mean()), max(shrunk_variance(rewards, _REWARD_NOISE), _REWARD_FLOOR)
 
     def _observe_cost(self, k: int) -> float:
         trials = [o.episodes[:, 1 + k] for o in self.observations]

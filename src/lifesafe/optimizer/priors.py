@@ -69,9 +69,7 @@ class Prior:
         if len(self.lengthscales) == 1:
             return self.lengthscales * axes
         if len(self.lengthscales) != axes:
-            raise ConfigError(
-                f"Got {len(self.lengthscales)} length-scales for {axes} axes; give one, or one per axis."
-            )
+            raise ConfigError(f"Got {len(self.lengthscales)} length-scales for {axes} axes; give one, or one per axis.")
         return self.lengthscales
 
     @property
@@ -90,7 +88,7 @@ class Priors:
     """Beliefs about the reward and about every cost; the defaults are for policies nobody has measured yet."""
 
     reward: Prior = Prior(mean="target", kernel="matern52", lengthscales=(0.5,), sd=0.15)
-    cost: Prior = Prior(mean="limit", kernel="matern52", lengthscales=(0.5,), sd=1.85, scale="log")
+    cost: Prior = Prior(mean="limit", kernel="matern52", lengthscales=(0.5,), sd=2.0, scale="log")
     """The same for every cost: each is measured in units of its own limit."""
 
     def __post_init__(self) -> None:

@@ -18,6 +18,8 @@ from lifesafe.optimizer.priors import Priors
 from lifesafe.returns import Returns, return_names
 
 _GRID = 60  # points per axis of the default candidate grid
+_SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
+_NEIGHBOURS = 10  # ... and how many
 _LARGEST = 1_000_000  # candidates of a default grid at the most
 
 
@@ -87,13 +89,25 @@ class Problem:
 
     @classmethod
     def from_returns(
-        cls, returns: Sequence[Returns], *, limits: float | Sequence[float], delta: float = 0.1, **settings: Any
+        cls,
+        returns: Sequence[Returns],
+        *,
+        limits: float | Sequence[float],
+        delta: float = 0.1,
+        **settings: Any,
     ) -> Problem:
         """Return the problem whose grid, seed and expected dispersions come from offline returns.
 
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
-        a conservative policy may need a target far above the limit. The seed asks for the median reward of the
-        episodes that cost least, and for their cost.
+        a conservative policy may need a target far above the limit. Targets far from every episode are left out: the
+        policy has seen nothing like them, and Theorem 1 does not hold there. The seed asks for the median reward of
+        the episodes that cost least, and for their cost.
+
+        Args:
+            returns: Returns of the offline episodes.
+            limits: One limit per cost.
+            delta: Probability with which any trial at all may exceed a limit.
+            settings: Further fields of `Problem`.
 
         Raises:
             DatasetError: If there are fewer than ten episodes, all rewards are equal, or no episode keeps the limits.
@@ -107,7 +121,7 @@ class Problem:
         if np.ptp(seen[:, 0]) <= 0:
             raise DatasetError(f"All {len(seen)} episodes have reward {seen[0, 0]:g}; there is nothing to choose.")
         relative = (seen[:, 1:] / b).max(axis=1)
-        calm = seen[relative <= max(0.5, float(np.quantile(relative, 0.1)))]
+        calm = seen[relative <= min(max(0.5, float(np.quantile(relative, 0.1))), 1.0)]  # no seed above a limit
         if relative.min() > 1:
             raise DatasetError(
                 f"No offline episode keeps the limits {tuple(b)}: the cheapest costs {seen[relative.argmin(), 1:]}. "
@@ -117,8 +131,16 @@ class Problem:
         tops = np.maximum(3 * b, np.quantile(seen[:, 1:], 0.95, axis=0))
         axes = [np.linspace(seen[:, 0].min(), seen[:, 0].max(), points)]
         axes += [np.linspace(0.0, top, points) for top in tops]
-        seed = Returns(float(np.median(calm[:, 0])), np.median(calm[:, 1:], axis=0))
-        return cls.on_grid(axes, seeds=[seed], limits=limits, delta=delta, **settings)
+        Z = _supported(_product(axes), seen)
+        modest = (Z[:, 1:] <= b).all(axis=1)
+        if not modest.any() or (np.ptp(Z, axis=0) <= 0).any():
+            raise DatasetError(
+                f"The {len(seen)} episodes are too few or too scattered: hardly any target within the limits has "
+                f"{_NEIGHBOURS} of them near it. Give more episodes, or candidates of your own with Problem.on_grid."
+            )
+        seed = ((Z - np.median(calm, axis=0)) / np.ptp(Z, axis=0)) ** 2
+        index = int(np.where(modest, seed.sum(axis=1), np.inf).argmin())
+        return cls(candidates=Z, seeds=(index,), limits=_floats(limits), delta=delta, **settings)
 
     def with_limits(self, limits: float | Sequence[float], seeds: Iterable[int] | None = None) -> Problem:
         """Return the same problem under other limits; what was observed stays valid, since returns know no limit.
@@ -185,6 +207,8 @@ class Problem:
 
     def _check(self) -> None:
         Z, costs = self.candidates, len(self.limits)
+        if not costs:
+            raise ConfigError("Got no limits; give one per cost, and at least one cost.")
         if Z.ndim != 2 or Z.shape[1] != 1 + costs or len(Z) < 2:
             raise ConfigError(
                 f"Got candidates of shape {Z.shape} for {costs} limits; give at least two rows with one column for "
@@ -244,6 +268,16 @@ _TUPLES = ("seeds", "limits", "reference", "dispersions", "cost_bounds", "lipsch
 
 def _product(axes: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "n d"]:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+
+
+def _supported(candidates: Float[np.ndarray, "n d"], seen: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "k d"]:
+    """Return the candidates that have enough offline episodes near them, every axis measured by its range."""
+    from scipy.spatial import cKDTree  # only here: it would double the time that `import lifesafe` takes
+
+    low, extent = candidates.min(axis=0), np.ptp(candidates, axis=0)
+    count = min(_NEIGHBOURS, len(seen))
+    distances, _ = cKDTree((seen - low) / extent).query((candidates - low) / extent, k=[count])
+    return candidates[np.asarray(distances)[:, 0] <= _SUPPORT]
 
 
 def _floats(values: float | Iterable[float]) -> tuple[float, ...]:

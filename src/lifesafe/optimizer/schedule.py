@@ -5,9 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, get_args
 
 from lifesafe.errors import ConfigError, GuaranteeWarning
+
+Risk = Literal["ledger", "paper", "fixed"]
+Certification = Literal["score", "betting", "asserted"]
+OnViolation = Literal["continue", "stop"]
 
 
 class Stage(StrEnum):
@@ -26,10 +30,10 @@ class Stage(StrEnum):
 class Schedule:
     """Settings of the search; they do not change what is safe, only what is allowed and tried."""
 
-    risk: Literal["ledger", "paper", "fixed"] = "ledger"
+    risk: Risk = "ledger"
     """Ledger: pay the posterior risk of each new target out of delta. Paper: a union bound over all targets and
     times. Fixed: a constant multiplier, which guarantees nothing."""
-    share: float | None = 0.15
+    share: float | None = 0.25
     """Ledger: largest part of the risk left that one new target may take; none divides it by the trials left."""
     multiplier: float = 2.0
     """Fixed: width of the bands in standard deviations."""
@@ -43,19 +47,23 @@ class Schedule:
     """Trials that each seed is given to be certified."""
     episodes: int = 20
     """Episodes that a trial asks for."""
-    certification: Literal["score", "betting", "asserted"] = "score"
+    certification: Certification = "score"
     """How a seed is certified: by the upper score bound of its own episodes, by an anytime-valid bet on bounded
     costs (needs cost bounds), or not at all because you assert that it is safe."""
     tolerance: float = 0.0
     """Stop exploring when the widest cost band of an expander is at most this, in units of the limit (zeta)."""
     accuracy: float = 0.0
     """Stop when no target can beat the best by more than this, as a fraction of the reward axis (epsilon)."""
-    on_violation: Literal["continue", "stop"] = "continue"
+    on_violation: OnViolation = "continue"
     """What follows a trial that exceeded a limit for certain; its neighbourhood is closed in any case."""
     surprises: int = 3
     """So many costs far above what was predicted freeze the search until `confirm` is called."""
 
     def __post_init__(self) -> None:
+        for name, words in (("risk", Risk), ("certification", Certification), ("on_violation", OnViolation)):
+            if getattr(self, name) not in get_args(words):
+                accepted = ", ".join(get_args(words))
+                raise ConfigError(f"Unknown {name} {getattr(self, name)!r}; choose one of {accepted}.")
         for name in ("trials", "seed_trials", "episodes", "surprises"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")

@@ -21,14 +21,12 @@ from lifesafe.optimizer.schedule import Schedule
 _SLACK = 1e-9  # rounding of distances on a grid
 _OPTIMISM = 0.5  # share of the band by which a fantasy comes out better than expected
 _CHARGE = 0.3  # reward (in ranges of its axis) that one limit of cost is worth when choosing where to expand
-_TRIED = 400  # safe targets looked at as expanders, the most uncertain first
-_JUDGED = 1024  # frontier targets looked at, the most valuable first
-_CHUNK = 64
+_CELL = 0.25  # side of the cells, in reaches, of which only the most valuable target is looked at
+_TRIED = 256  # cells of the safe set looked at for expanders, the most valuable first
+_CHUNK = 64  # cells of the frontier judged at a time
 
 
-def safe_set(
-    known: Confidence, distance: Float[np.ndarray, " n"], reach: float
-) -> Bool[np.ndarray, " n"]:
+def safe_set(known: Confidence, distance: Float[np.ndarray, " n"], reach: float) -> Bool[np.ndarray, " n"]:
     """Return the targets whose risk fits the allowance, no further than the reach from a target already tried."""
     return (known.risk <= known.allowance) & (distance <= reach + _SLACK)
 
@@ -58,17 +56,30 @@ def lipschitz_safe_set(
 def value(known: Confidence) -> Float[np.ndarray, " n"]:
     """Return how much is hoped for at every target."""
     relative = (known.cost_means / known.limits[:, None]).max(axis=0)
-    return known.reward_upper - _CHARGE * np.maximum(relative - 0.5, 0.0)
+    return np.asarray(known.reward_upper - _CHARGE * np.maximum(relative - 0.5, 0.0))
 
 
 def frontier(
     known: Confidence,
+    X: Float[np.ndarray, "d n"],
     safe: Bool[np.ndarray, " n"],
     distance: Float[np.ndarray, " n"],
     reach: float,
     closed: Bool[np.ndarray, " n"],
 ) -> Int[np.ndarray, " f"]:
-    """Return the frontier, the most valuable target first.
+    """Return the frontier to be judged: one target per cell, the most valuable first."""
+    mask = frontier_mask(known, safe, distance, reach, closed)
+    return _best_of_cells(value(known), np.flatnonzero(mask), X, _CELL * reach)
+
+
+def frontier_mask(
+    known: Confidence,
+    safe: Bool[np.ndarray, " n"],
+    distance: Float[np.ndarray, " n"],
+    reach: float,
+    closed: Bool[np.ndarray, " n"],
+) -> Bool[np.ndarray, " n"]:
+    """Return the whole frontier.
 
     Only what one more trial could bring within reach counts: a trial lies within the reach of a tried target, and what
     it certifies within the reach of the trial.
@@ -76,7 +87,7 @@ def frontier(
     floor = known.reward_lower[safe].max() if safe.any() else -np.inf
     mask = ~safe & ~closed & (distance <= 2 * reach + _SLACK) & (known.reward_upper > floor)
     mask &= (known.cost_lower <= known.limits[:, None]).all(axis=0)
-    return _largest(value(known), np.flatnonzero(mask), _JUDGED)
+    return np.asarray(mask)
 
 
 def expander(
@@ -95,28 +106,35 @@ def expander(
     and of those trials the most valuable. With bounds on the slopes, a trial certifies what lies so near that even the
     steepest rise from its lower bound keeps the limits.
     """
-    width = (known.cost_sds / known.limits[:, None]).max(axis=0)
-    tried = _largest(width, np.flatnonzero(safe), _TRIED)
     if schedule.tolerance > 0:
-        tried = tried[2 * known.multiplier * width[tried] > schedule.tolerance]
+        width = 2 * known.multiplier * (known.cost_sds / known.limits[:, None]).max(axis=0)
+        safe = safe & (width > schedule.tolerance)
+    hope = value(known)
+    tried = _best_of_cells(hope, np.flatnonzero(safe), X, _CELL * schedule.reach)[:_TRIED]
     if not len(tried):
         return None
-    hope = value(known)[tried]
     for start in range(0, len(front), _CHUNK):
         judged = front[start : start + _CHUNK]
         if slopes is None:
             certifies = _certifies(schedule, posterior, known, tried, judged)
         else:
             certifies = _certifies_by_slope(known, X, tried, judged, slopes)
-        gap = np.abs(X[:, tried, None] - X[:, None, judged]).max(axis=0)
-        certifies &= np.minimum(gap, distance[judged]) <= schedule.reach + _SLACK
+        certifies &= np.minimum(_apart(X, tried, judged), distance[judged]) <= schedule.reach + _SLACK
         reached = certifies.any(axis=0)
         if reached.any():
-            column = certifies[:, int(reached.argmax())]
-            best = np.flatnonzero(column)
-            order = np.lexsort((tried[best], -hope[best]))
-            return int(tried[best[order[0]]])
+            # The rows are in the order of their value, so the first that certifies is the most valuable.
+            return int(tried[certifies[:, int(reached.argmax())].argmax()])
     return None
+
+
+def _apart(
+    X: Float[np.ndarray, "d n"], rows: Int[np.ndarray, " a"], columns: Int[np.ndarray, " b"]
+) -> Float[np.ndarray, "a b"]:
+    """Return the largest axis difference between two sets of targets."""
+    largest = np.zeros((len(rows), len(columns)))
+    for axis in X:
+        np.maximum(largest, np.abs(axis[rows, None] - axis[columns]), out=largest)
+    return largest
 
 
 def _certifies(
@@ -145,10 +163,17 @@ def _certifies_by_slope(
     return np.asarray(apart <= slack[:, None])
 
 
-def _largest(
-    key: Float[np.ndarray, " n"], indices: Int[np.ndarray, " m"], count: int
+def _best_of_cells(
+    key: Float[np.ndarray, " n"], indices: Int[np.ndarray, " m"], X: Float[np.ndarray, "d n"], side: float
 ) -> Int[np.ndarray, " _"]:
-    """Return the indices with the largest keys, largest first, equal ones by index."""
-    if len(indices) > count:
-        indices = indices[np.argpartition(-key[indices], count - 1)[:count]]
-    return indices[np.lexsort((indices, -key[indices]))]
+    """Return the index with the largest key of every cell of a coarse grid, the largest first, ties by index.
+
+    On a fine grid the most valuable targets are neighbours of each other; looking at one per cell keeps the choice the
+    same whatever the resolution.
+    """
+    ordered = indices[np.argsort(-key[indices], kind="stable")]
+    cells = np.zeros(len(ordered), dtype=np.int64)
+    for axis in X:
+        cells = cells * (int(1 / side) + 2) + (axis[ordered] / side).astype(np.int64)
+    _, first = np.unique(cells, return_index=True)
+    return ordered[np.sort(first)]

@@ -168,7 +168,7 @@ class State:
         known = confidence(schedule, problem, self.posterior, allowed)
         slopes = np.array(problem.lipschitz) / np.array(problem.reference)
         self.lipschitz_set = lipschitz_safe_set(known, problem.scaled, self.lipschitz_set, slopes)
-        self.lipschitz_set[list(problem.seeds)] = True
+        self.lipschitz_set[[i for i in problem.seeds if i not in self.failed]] = True
 
     def _close(self, index: int) -> None:
         X = self.problem.scaled

@@ -14,9 +14,7 @@ def check_candidates(Z: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     """Return the candidates as a matrix of floats, or refuse."""
     Z = np.asarray(Z, dtype=np.float64)
     if Z.ndim != 2 or not Z.size or not np.all(np.isfinite(Z)):
-        raise ConfigError(
-            f"Got candidates of shape {Z.shape}; give a matrix of finite numbers, one row per target."
-        )
+        raise ConfigError(f"Got candidates of shape {Z.shape}; give a matrix of finite numbers, one row per target.")
     return Z
 
 

@@ -90,8 +90,7 @@ class BettingTest:
             self,
             log_wealths=tuple(path[-1].tolist()),
             episodes=self.episodes + len(X),
-            rejected_at=self.rejected_at
-            or _first(np.logaddexp.reduce(path, axis=-1), 1.0 / self.level, self.episodes),
+            rejected_at=self.rejected_at or _first(np.logaddexp.reduce(path, axis=-1), 1.0 / self.level, self.episodes),
         )
 
 
@@ -190,15 +189,12 @@ class DriftDetector:
         X = _one_stream(costs, self.bound)
         if not len(X):
             return self
-        path = _log_detector(
-            X, self.limit, np.array(self.bets), np.array(self.log_weights), np.array(self.log_values)
-        )
+        path = _log_detector(X, self.limit, np.array(self.bets), np.array(self.log_weights), np.array(self.log_values))
         return replace(
             self,
             log_values=tuple(path[-1].tolist()),
             episodes=self.episodes + len(X),
-            alarmed_at=self.alarmed_at
-            or _first(np.logaddexp.reduce(path, axis=-1), self.run_length, self.episodes),
+            alarmed_at=self.alarmed_at or _first(np.logaddexp.reduce(path, axis=-1), self.run_length, self.episodes),
         )
 
 
@@ -238,9 +234,7 @@ def wealth_path(test: BettingTest, costs: Float[np.ndarray, "*streams t"]) -> Fl
     return np.asarray(np.logaddexp.reduce(path, axis=-1))
 
 
-def detector_path(
-    detector: DriftDetector, costs: Float[np.ndarray, "*streams t"]
-) -> Float[np.ndarray, "*streams t"]:
+def detector_path(detector: DriftDetector, costs: Float[np.ndarray, "*streams t"]) -> Float[np.ndarray, "*streams t"]:
     """Return the logarithm of M after each further episode, for many streams at once.
 
     Raises:

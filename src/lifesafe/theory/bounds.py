@@ -25,11 +25,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtr, ndtri
 
 from lifesafe.errors import ConfigError
 from lifesafe.theory._checks import check_candidates, check_count, check_positive, check_probability
 from lifesafe.theory.kernels import Kernel, correlation_matrix
+from lifesafe.theory.normal import probability_below, quantile
 
 GREEDY_SHARE = 1.0 - math.exp(-1.0)
 """A greedy choice of observations gathers at least this share of the largest information gain."""
@@ -70,7 +70,7 @@ def ledger_multiplier(risk: float) -> float:
         ConfigError: If the risk is not in (0, 1).
     """
     check_probability("risk", risk)
-    return -float(ndtri(risk))
+    return -float(quantile(np.asarray(risk)))
 
 
 def tail(
@@ -90,11 +90,9 @@ def tail(
         raise ConfigError(f"Got a standard deviation of {np.nanmin(scale)}; give values of at least 0.")
     certain = scale == 0
     if not np.any(certain):
-        return np.asarray(ndtr(excess / scale))
-    score = np.divide(
-        excess, scale, out=np.zeros(np.broadcast_shapes(excess.shape, scale.shape)), where=~certain
-    )
-    return np.where(certain, np.where(np.isnan(excess), np.nan, excess > 0), ndtr(score))
+        return probability_below(np.asarray(excess / scale))
+    score = np.divide(excess, scale, out=np.zeros(np.broadcast_shapes(excess.shape, scale.shape)), where=~certain)
+    return np.where(certain, np.where(np.isnan(excess), np.nan, excess > 0), probability_below(score))
 
 
 def information_gain(K: Float[np.ndarray, "n n"], noise_variances: float | Float[np.ndarray, " n"]) -> float:
@@ -133,9 +131,7 @@ class GreedyGain:
         return np.asarray(self.values / GREEDY_SHARE)
 
 
-def greedy_information_gain(
-    K: Float[np.ndarray, "n n"], noise_variance: float, observations: int
-) -> GreedyGain:
+def greedy_information_gain(K: Float[np.ndarray, "n n"], noise_variance: float, observations: int) -> GreedyGain:
     """Return the greedy information gain of up to so many observations of a function with covariance K.
 
     Costs O(n observations²); the covariance is read row by row and not copied.
@@ -315,9 +311,7 @@ def _greedy(
     return GreedyGain(indices, np.cumsum(gains))
 
 
-def _rows(
-    kernel: Kernel, Z: Float[np.ndarray, "n d"], variance: float
-) -> Callable[[int], Float[np.ndarray, " n"]]:
+def _rows(kernel: Kernel, Z: Float[np.ndarray, "n d"], variance: float) -> Callable[[int], Float[np.ndarray, " n"]]:
     by_column = np.asfortranarray(Z)
     return lambda index: np.asarray(variance * correlation_matrix(kernel, Z[index : index + 1], by_column)[0])
 

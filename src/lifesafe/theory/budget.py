@@ -24,12 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import ndtri
 
 from lifesafe.errors import ConfigError
 from lifesafe.theory._checks import check_candidates, check_count, check_positive, check_probability
 from lifesafe.theory.bounds import GainBound, paper_multiplier
 from lifesafe.theory.kernels import Kernel
+from lifesafe.theory.normal import quantile
 
 _MOST_TRIALS = 10**15
 _SCANNED = 512
@@ -313,17 +313,13 @@ class LedgerBudget:
     def rows(self) -> list[tuple[str, str, str, str]]:
         """Return (visit, allowance, remaining, multiplier) for a table."""
         columns = (self.visits, self.allowances, self.remaining, self.multipliers)
-        return [
-            (f"{t}", f"{p:.3g}", f"{left:.3g}", f"{a:.2f}") for t, p, left, a in zip(*columns, strict=True)
-        ]
+        return [(f"{t}", f"{p:.3g}", f"{left:.3g}", f"{a:.2f}") for t, p, left, a in zip(*columns, strict=True)]
 
     def __str__(self) -> str:
         return "\n".join(_aligned([("visit", "allowance", "remaining", "alpha"), *self.rows()]))
 
 
-def ledger_budget(
-    delta: float, visits: int, *, share: float = 0.1, trials: int | None = None
-) -> LedgerBudget:
+def ledger_budget(delta: float, visits: int, *, share: float = 0.1, trials: int | None = None) -> LedgerBudget:
     """Return how the multiplier grows when each first visit spends its whole allowance.
 
     Args:
@@ -348,7 +344,7 @@ def ledger_budget(
             raise ConfigError(f"Got visits = {visits} of {trials} trials; ask for at most as many.")
         allowances = np.full(visits, delta / trials)
         remaining = delta * (1.0 - t / trials)
-    return LedgerBudget(t, allowances, remaining, -ndtri(allowances))
+    return LedgerBudget(t, allowances, remaining, -quantile(allowances))
 
 
 def trials_to_width(width: float, noise_sd: float, multiplier: float | Callable[[int], float]) -> int:
@@ -390,8 +386,7 @@ def _smallest(holds: Callable[[int], bool], setting: str) -> int:
         low, high = high, 2 * high
         if high > _MOST_TRIALS:
             raise ConfigError(
-                f"Got {setting}, which needs more than {_MOST_TRIALS:.0e} trials; "
-                "give a larger value or less noise."
+                f"Got {setting}, which needs more than {_MOST_TRIALS:.0e} trials; give a larger value or less noise."
             )
     while high - low > 1:
         middle = (low + high) // 2

@@ -21,7 +21,7 @@ from lifesafe.theory.simulators import LIMIT, REWARD_RANGE, Law, SimulatedMap
 _LOGISTIC_QUARTILES = 2.197  # a logistic rises from 25 to 75 percent within 2 log 3 of its scale
 
 
-def alder(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def alder(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Cost is high at both ends of R, which the data did not cover; reward never falls to low targets.
 
     Asked for less than it has seen, the policy wanders; asked for more than is feasible, it hurries and gains
@@ -41,7 +41,7 @@ def alder(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     return _with_seed(rng, reward, cost, "negative_binomial", rng.uniform(1.5, 3.0))
 
 
-def birch(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def birch(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Cost and reward climb in four steps along G, between plateaus: the policy picks one of five behaviours.
 
     The third step crosses the limit. R only scales the reward, until it is ignored.
@@ -61,7 +61,7 @@ def birch(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     return _with_seed(rng, reward, cost, "negative_binomial", rng.uniform(2.0, 5.0))
 
 
-def cedar(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def cedar(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Much reward at little cost is a contradiction to the policy, which then forgets the cost.
 
     So a wedge of high R and low G is unsafe, and high G is unsafe because it is obeyed; the best targets lie
@@ -78,7 +78,7 @@ def cedar(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     return _with_seed(rng, reward, cost, "negative_binomial", rng.uniform(0.8, 2.0))
 
 
-def elm(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def elm(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """G is all but ignored; beyond a ridge of cost along R, episodes end early with little of either return.
 
     Costs come in lumps of 50 to 80.
@@ -95,7 +95,7 @@ def elm(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     return _with_seed(rng, reward, cost, "lumps", rng.uniform(50.0, 80.0))
 
 
-def fir(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def fir(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Unsafe islands stand in a slow slope of cost, one on the way to the reward's summit inside the grid.
 
     Episode costs have a heavy tail: most are far below their mean.
@@ -107,9 +107,7 @@ def fir(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     summit, spread = rng.uniform([0.65, 0.3], [0.9, 0.65]), rng.uniform([0.25, 0.3], [0.4, 0.5])
     on_the_way = [0.5, 0.0] + rng.uniform(0.4, 0.7) * (summit - [0.5, 0.0])
     centers = [on_the_way, *rng.uniform([0.15, 0.25], [1.0, 1.0], (rng.integers(1, 4), 2))]
-    islands = [
-        rng.uniform(16.0, 28.0) * _hill(u, v, center, rng.uniform(0.07, 0.13, 2)) for center in centers
-    ]
+    islands = [rng.uniform(16.0, 28.0) * _hill(u, v, center, rng.uniform(0.07, 0.13, 2)) for center in centers]
     cost = rng.uniform(3.0, 6.0) + slope + np.max(islands, axis=0)
 
     reward = 0.25 + 0.55 * _hill(u, v, summit, spread)

@@ -77,9 +77,7 @@ def correlation_matrix(
     return result
 
 
-def _replace_squares(
-    kernel: Kernel, squares: Float[np.ndarray, "*shape"], buffer: Float[np.ndarray, "*shape"]
-) -> None:
+def _replace_squares(kernel: Kernel, squares: Float[np.ndarray, "*shape"], buffer: Float[np.ndarray, "*shape"]) -> None:
     """Overwrite squared distances by correlations, and the buffer by anything."""
     if kernel == "rbf":
         squares *= -0.5

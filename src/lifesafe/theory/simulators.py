@@ -1,7 +1,8 @@
 """Known maps from target returns to actual returns, to simulate deployments on.
 
-Each family draws a new map from a random generator. The axes are raw units: rewards R in [0, 500], costs G from 0 to
-three times the limit 20, as a user's grid would be. Episodes are drawn around the true means by a law of their own.
+Each family draws a new map from a random generator. The axes are raw units: rewards R in [0, 500], costs G
+from 0 to three times the limit 20, as a user's grid would be. Seeds ask for 35 to 65 % of the reward axis and a
+cost near 0, as the seed boxes of the paper do. Episodes are drawn around the true means by a law of their own.
 
 Families:
     gp_target       J = z + GP: what Theorem 1 says of a well-trained policy
@@ -21,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
-from scipy import ndimage
 
 from lifesafe.theory.kernels import Kernel, correlation_matrix
 
@@ -55,27 +55,32 @@ class SimulatedMap:
 
     @property
     def is_safe(self) -> Bool[np.ndarray, " n"]:
-        return (self.cost <= self.limit).reshape(-1)
+        """Targets whose mean cost keeps the limit."""
+        return np.asarray(self.cost <= self.limit).reshape(-1)
 
     @property
     def is_reachable(self) -> Bool[np.ndarray, " n"]:
         """Targets joined to the seed through neighbours whose cost keeps a margin below the limit."""
+        from scipy import ndimage  # only here: it would slow down every import of lifesafe.theory
+
         inside = self.cost <= (1 - _MARGIN) * self.limit
         inside.reshape(-1)[self.seed] = True
         labels, _ = ndimage.label(inside, structure=np.ones((3, 3)))
-        return (labels == labels.reshape(-1)[self.seed]).reshape(-1)
+        return np.asarray(labels == labels.reshape(-1)[self.seed]).reshape(-1)
 
     def draw(self, index: int, episodes: int, rng: np.random.Generator) -> Float[np.ndarray, "n 2"]:
         """Return the reward and cost of so many episodes at a target."""
         reward = rng.normal(self.reward.flat[index], self.reward_sd, episodes)
         mean = float(self.cost.flat[index])
+        return np.stack([reward, self._costs(mean, episodes, rng)], axis=1)
+
+    def _costs(self, mean: float, episodes: int, rng: np.random.Generator) -> Float[np.ndarray, " n"]:
         if self.law == "gaussian":
-            cost = rng.normal(mean, 4.0 + 0.5 * abs(mean), episodes)
-        elif self.law == "lumps":
-            cost = self.shape * rng.binomial(1, min(max(mean, 0.0) / self.shape, 1.0), episodes)
-        else:
-            cost = rng.poisson(rng.gamma(self.shape, max(mean, 0.0) / self.shape, episodes))
-        return np.stack([reward, cost], axis=1).astype(np.float64)
+            return rng.normal(mean, 4.0 + 0.5 * abs(mean), episodes)
+        mean = max(mean, 0.0)
+        if self.law == "lumps":
+            return self.shape * rng.binomial(1, min(mean / self.shape, 1.0), episodes)
+        return rng.poisson(rng.gamma(self.shape, mean / self.shape, episodes)).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +93,10 @@ class GPLaw:
     reward_sd: float = 0.2 * REWARD_RANGE
 
 
-def gp_target(rng: np.random.Generator, *, size: int = 30, law: GPLaw = GPLaw()) -> SimulatedMap:
+DEFAULT_LAW = GPLaw()
+
+
+def gp_target(rng: np.random.Generator, *, size: int = 30, law: GPLaw = DEFAULT_LAW) -> SimulatedMap:
     """Draw J_r = R + GP and J_g = G + GP; the seed is a random safe target of the low quarter."""
     R, G = _grid(size)
     reward, cost = R + law.reward_sd * _field(rng, size, law), G + law.cost_sd * _field(rng, size, law)
@@ -96,7 +104,7 @@ def gp_target(rng: np.random.Generator, *, size: int = 30, law: GPLaw = GPLaw())
     return _with_seed(rng, low, size, reward, cost, "gaussian", 0.0)
 
 
-def gp_flat(rng: np.random.Generator, *, size: int = 30, law: GPLaw = GPLaw()) -> SimulatedMap:
+def gp_flat(rng: np.random.Generator, *, size: int = 30, law: GPLaw = DEFAULT_LAW) -> SimulatedMap:
     """Draw J_r = R + GP and J_g = limit + GP; the seed is a random target well below the limit."""
     R, _ = _grid(size)
     reward = R + law.reward_sd * _field(rng, size, law)
@@ -104,19 +112,19 @@ def gp_flat(rng: np.random.Generator, *, size: int = 30, law: GPLaw = GPLaw()) -
     return _with_seed(rng, cost <= 0.75 * LIMIT, size, reward, cost, "gaussian", 0.0)
 
 
-def overshoot(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def overshoot(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Cost above its target, about 1.6 limits at (R_max, limit), saturating beyond."""
     reward, cost = _overshoot(rng, size)
     return _with_corner_seed(rng, size, reward, cost, "negative_binomial", 3.0)
 
 
-def rare(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def rare(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """The overshoot map with costs that come seldom and in lumps of 120."""
     reward, cost = _overshoot(rng, size)
     return _with_corner_seed(rng, size, reward, cost, "lumps", 120.0)
 
 
-def conservative(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
+def conservative(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     """Cost far below its target until a late rise near G = 2.5 limits; reward needs large G."""
     R, G = _grid(size)
     rho, gamma = R / REWARD_RANGE, G / LIMIT
@@ -129,8 +137,8 @@ def conservative(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
     return _with_corner_seed(rng, size, reward, cost, "negative_binomial", 1.5)
 
 
-def cliff(rng: np.random.Generator, *, size: int = 40) -> SimulatedMap:
-    """Some cost everywhere, then a jump of 25 to 40; its middle half within 20 to 40 of the 500 units of R."""
+def cliff(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
+    """Some cost everywhere, then a jump of 25 to 40; its middle half takes 20 to 40 of the 500 units of R."""
     R, G = _grid(size)
     gamma = G / LIMIT
     edge = REWARD_RANGE * rng.uniform(0.45, 0.8) - rng.uniform(0.0, 20.0) * gamma
@@ -164,9 +172,7 @@ def _saturating(x: Float[np.ndarray, "*s"], rate: float) -> Float[np.ndarray, "*
     return np.asarray((1 - np.exp(-rate * x)) / (1 - np.exp(-rate)))
 
 
-def _overshoot(
-    rng: np.random.Generator, size: int
-) -> tuple[Float[np.ndarray, "a b"], Float[np.ndarray, "a b"]]:
+def _overshoot(rng: np.random.Generator, size: int) -> tuple[Float[np.ndarray, "a b"], Float[np.ndarray, "a b"]]:
     R, G = _grid(size)
     rho, gamma = R / REWARD_RANGE, G / LIMIT
     level = rng.uniform(0.0, 0.15) + rng.uniform(0.9, 1.3) * gamma + rng.uniform(0.2, 0.6) * rho

@@ -7,8 +7,8 @@ from lifesafe.theory.held_out import HELD_OUT
 from lifesafe.theory.simulators import FAMILIES
 
 DRAWS = 60
-# The steepest cliff between neighbours of a 40 x 40 grid: 40 of cost, the middle half within 20 of 500 units.
-STEEPEST = 40 * np.tanh(500 / 39 * 2.2 / 20 / 4)
+# The steepest cliff between neighbours of a 60 x 60 grid: 40 of cost, the middle half within 20 of 500 units.
+STEEPEST = 40 * np.tanh(500 / 59 * 2.2 / 20 / 4)
 
 each_family = pytest.mark.parametrize("name", HELD_OUT)
 
@@ -41,10 +41,10 @@ def test_the_same_generator_gives_the_same_map_and_episodes(name):
 @each_family
 def test_the_units_are_those_of_the_other_families(name):
     for drawn in draws(name):
-        np.testing.assert_allclose(drawn.reward_axis, np.linspace(0, 500, 40))
-        np.testing.assert_allclose(drawn.cost_axis, np.linspace(0, 60, 40))
+        np.testing.assert_allclose(drawn.reward_axis, np.linspace(0, 500, 60))
+        np.testing.assert_allclose(drawn.cost_axis, np.linspace(0, 60, 60))
         assert drawn.limit == 20
-        assert drawn.reward.shape == drawn.cost.shape == (40, 40)
+        assert drawn.reward.shape == drawn.cost.shape == (60, 60)
         assert drawn.reward.min() >= 0
         assert drawn.reward.max() <= 550
         assert drawn.cost.min() >= 0

@@ -1,0 +1,218 @@
+"""Decisions: stages, refusals, recommendations. Whole runs are compared in tests/reference."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lifesafe.errors import ConfigError, GuaranteeWarning, NoSafeTargetError
+from lifesafe.optimizer import Prior, Priors, Problem, SafeOptimizer, Schedule, Stage, Trial
+from lifesafe.optimizer.decision import admissible, check_prior, known_now
+from lifesafe.optimizer.state import State
+from lifesafe.returns import Returns
+from properties.runs import lively, quick
+
+AXES = [np.linspace(0, 500, 11), np.linspace(0, 60, 7)]
+
+
+def problem(**changes: Any) -> Problem:
+    seeds = changes.pop("seeds", [Returns(250, 0)])
+    return Problem.on_grid(AXES, seeds=seeds, limits=changes.pop("limits", 20.0), **changes)
+
+
+def cost(**changes: Any) -> Priors:
+    return Priors(cost=Prior(**{"mean": "limit", "kernel": "rbf", "lengthscales": (0.5,), "sd": 1.0, **changes}))
+
+
+def tell(optimizer: SafeOptimizer, value: float, reward: float = 100.0, episodes: int = 20) -> Any:
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, [Returns(reward, value)] * episodes)
+    return trial
+
+
+def test_a_prior_that_certifies_untried_targets_is_refused() -> None:
+    sure = problem(priors=cost(mean="target", sd=0.05))
+    with pytest.raises(ConfigError, match=r"certifies \d+\.\d% of the candidates.*larger prior sd.*trust_prior"):
+        SafeOptimizer(sure)
+
+
+def test_a_prior_that_certifies_untried_targets_may_be_trusted() -> None:
+    optimizer = SafeOptimizer(problem(priors=cost(mean="target", sd=0.05), trust_prior=True))
+    tell(optimizer, 1.0)
+    assert optimizer.safe.sum() > 1
+
+
+def test_the_papers_raw_prior_certifies_everything_and_is_refused() -> None:
+    # Mean 0 and variance 1 in raw units, with limit 20: on low targets the target prior with a tiny sd is that.
+    low = Problem.on_grid(
+        [np.linspace(0, 1, 5), np.linspace(0, 1, 5)], seeds=[Returns(0, 0)], limits=20.0,
+        priors=cost(mean="target", sd=1 / 20),
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"certifies 9\d\.\d% of the candidates"):
+        check_prior(low, Schedule())
+
+
+@pytest.mark.parametrize("seeds", [1, 77])
+def test_seeds_need_no_certificate_from_the_prior(seeds: int) -> None:
+    Z = problem().candidates
+    made = Problem(candidates=Z, seeds=tuple(range(seeds)), limits=(20.0,))
+    assert len(made.seeds) == seeds
+    check_prior(made, Schedule())
+
+
+def test_betting_needs_bounds_of_the_costs() -> None:
+    with pytest.raises(ConfigError, match="betting certificate needs cost_bounds"):
+        SafeOptimizer(problem(), Schedule(certification="betting"))
+
+
+@pytest.mark.parametrize(("risk", "scale"), [("ledger", "linear"), ("paper", "log")], ids=["ledger", "log scale"])
+def test_slope_bounds_need_the_paper_schedule_and_a_linear_scale(risk: Any, scale: str) -> None:
+    with pytest.raises(ConfigError, match=rf"got the {risk} schedule on the {scale} scale. Use the paper schedule"):
+        SafeOptimizer(problem(lipschitz=(50.0,), priors=cost(scale=scale)), Schedule(risk=risk))
+
+
+@pytest.mark.parametrize("certification", ["score", "betting", "asserted"])
+def test_a_cheap_seed_is_certified_in_every_way(certification: Any) -> None:
+    optimizer = SafeOptimizer(problem(cost_bounds=(60.0,)), Schedule(certification=certification, episodes=60))
+    assert optimizer.stage is Stage.SEED
+    first = tell(optimizer, 0.0, episodes=200)
+    assert first.stage is Stage.SEED
+    assert optimizer.stage is not Stage.SEED
+
+
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
+@pytest.mark.parametrize("certification", ["score", "betting", "asserted"])
+def test_when_one_seed_fails_the_next_is_measured_and_when_all_fail_nothing_is(certification: Any) -> None:
+    made = problem(seeds=[Returns(250, 0), Returns(100, 0)], cost_bounds=(1000.0,))
+    optimizer = SafeOptimizer(made, Schedule(certification=certification))
+    assert tell(optimizer, 300.0).index == made.seeds[0]
+    assert optimizer.stage is Stage.SEED
+    assert tell(optimizer, 300.0).index == made.seeds[1]
+    with pytest.raises(NoSafeTargetError, match=r"all 2 seeds failed.*more conservative seeds or higher limits"):
+        optimizer.ask()
+    assert optimizer.best is None
+    assert not optimizer.safe.any()
+
+
+def test_a_seed_that_cannot_be_certified_is_given_up_after_its_trials() -> None:
+    made = problem(seeds=[Returns(250, 0), Returns(100, 0)])
+    optimizer = SafeOptimizer(made, Schedule(seed_trials=2, surprises=99))
+    asked = [tell(optimizer, 19.5).index for _ in range(4)]
+    assert asked == [made.seeds[0]] * 2 + [made.seeds[1]] * 2
+    with pytest.raises(NoSafeTargetError):
+        optimizer.ask()
+
+
+def test_a_failed_seed_is_not_tried_again_under_slope_bounds() -> None:
+    made = problem(
+        seeds=[Returns(250, 0), Returns(100, 0)], lipschitz=(5000.0,), priors=cost(sd=1.0, lengthscales=(0.05,))
+    )
+    optimizer = SafeOptimizer(made, Schedule(risk="paper", seed_trials=1, surprises=99))
+    tell(optimizer, 19.5)
+    tell(optimizer, 0.0, episodes=400)
+    assert optimizer.stage is Stage.EXPLORE
+    assert not optimizer.safe[made.seeds[0]]
+    assert optimizer.safe[made.seeds[1]]
+
+
+def test_the_stages_follow_each_other_and_end() -> None:
+    system, rng = lively(np.random.default_rng(3), size=8), np.random.default_rng(0)
+    optimizer = SafeOptimizer(system.problem, quick(trials=9, exploration=3))
+    stages = []
+    while (trial := optimizer.ask()) is not None:
+        stages.append(trial.stage)
+        assert optimizer.stage is trial.stage
+        optimizer.tell(trial, system.episodes(trial.index, 20, rng))
+    assert len(stages) == 9
+    assert stages == sorted(stages, key=list(Stage).index)
+    assert stages.count(Stage.EXPLORE) == 3
+    assert optimizer.stage is Stage.DONE
+    assert optimizer.ask_many(3) == ()
+
+
+def test_the_run_ends_early_when_nothing_can_be_much_better() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(exploration=0, accuracy=0.9, trials=30))
+    trials = 0
+    while optimizer.ask() is not None:
+        tell(optimizer, 0.5)
+        trials += 1
+    assert 1 <= trials < 30
+    assert optimizer.stage is Stage.DONE
+    assert optimizer.best is not None
+    exact = SafeOptimizer(problem(), Schedule(exploration=0, accuracy=1e-9, trials=4))
+    for _ in range(4):
+        tell(exact, 0.5)
+    assert len(exact.trials) == 4
+
+
+def test_a_violation_may_end_the_run() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(on_violation="stop"))
+    tell(optimizer, 0.5)
+    with pytest.warns(GuaranteeWarning, match=r"Trial 2 at .* exceeded a limit: mean costs 300, limits 20"):
+        tell(optimizer, 300.0)
+    assert optimizer.ask() is None
+    assert optimizer.stage is Stage.DONE
+
+
+def test_open_trials_may_be_told_after_a_violation_has_ended_the_run() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(on_violation="stop"))
+    first, second = optimizer.ask_many(2)
+    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
+        optimizer.tell(first, [Returns(1.0, 300.0)] * 20)
+    assert optimizer.ask() == second
+    assert optimizer.stage is not Stage.DONE
+    optimizer.tell(second, [Returns(1.0, 0.0)] * 20)
+    assert optimizer.ask() is None
+
+
+def test_nothing_is_recommended_before_it_is_certified_by_its_own_episodes() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(certification="asserted"))
+    assert optimizer.best is None
+    trial = optimizer.ask()
+    assert trial is not None
+    assert optimizer.best is None  # asked is not tried
+    optimizer.tell(trial, [Returns(100.0, 0.0)] * 2)
+    assert optimizer.best is None  # tried, but two episodes prove nothing
+    while optimizer.best is None:
+        tell(optimizer, 0.0)
+    assert optimizer.best.index in {result.trial.index for result in optimizer.trials}
+    assert optimizer.best.means == Returns(100.0, 0.0)
+
+
+def test_surprises_freeze_the_search_until_they_are_confirmed() -> None:
+    system = lively(np.random.default_rng(3), size=8)
+    optimizer, rng = SafeOptimizer(system.problem, quick(surprises=1)), np.random.default_rng(1)
+    while len({r.trial.index for r in optimizer.trials}) < 3:
+        trial = optimizer.ask()
+        assert trial is not None
+        optimizer.tell(trial, system.episodes(trial.index, 20, rng))
+    assert optimizer.safe.sum() > 1
+    trial = optimizer.ask()
+    assert trial is not None
+    with pytest.warns(GuaranteeWarning) as caught:
+        optimizer.tell(trial, [Returns(100.0, 400.0)] * 20)
+    assert any("call confirm() to go on" in str(warning.message) for warning in caught)
+    assert optimizer.frozen
+    assert set(np.flatnonzero(optimizer.safe)) <= set(system.problem.seeds)
+    frozen = optimizer.ask()
+    assert frozen is not None
+    assert frozen.index in system.problem.seeds
+    assert frozen.stage is trial.stage  # the search goes on where it was
+    optimizer.tell(frozen, system.episodes(frozen.index, 20, rng))
+    optimizer.confirm()
+    assert not optimizer.frozen
+    assert optimizer.safe.sum() > 1
+    assert not optimizer.safe[trial.index]
+
+
+def test_a_closed_target_is_not_tried_even_if_the_model_thinks_it_safe() -> None:
+    run = State(problem(), Schedule(certification="asserted", surprises=99, trials=99))
+    seed, index = run.problem.seeds[0], run.problem.seeds[0] + 1
+    for at, cost_of_trial in [(seed, 1.0), *[(index, 1.0)] * 60, (index, 90.0)]:
+        run.ask(Trial(run.asked + 1, run.problem.target(at), at, Stage.EXPLORE, 20, 0.0))
+        run.tell(run.asked, np.tile([100.0, cost_of_trial], (20, 1)))
+    assert run.results[-1].violated
+    known = known_now(run)
+    assert known.risk[index] <= known.allowance
+    assert not admissible(run, known)[index]

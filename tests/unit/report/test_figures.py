@@ -1,0 +1,245 @@
+"""The picture shows the numbers of the run."""
+
+import sys
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+
+from lifesafe.errors import ConfigError, GuaranteeWarning
+from lifesafe.optimizer import Problem, SafeOptimizer, Schedule
+from lifesafe.report.figures import (
+    LIMIT,
+    compose,
+    draw_calibration,
+    draw_costs,
+    draw_ledger,
+    draw_plane,
+    draw_reward,
+    moments_shown,
+    save,
+)
+from lifesafe.report.history import History
+from lifesafe.report.simulation import Simulation, best_reachable
+from lifesafe.report.words import checks, guarantee, settings
+from lifesafe.returns import Returns
+
+SIMULATION = Simulation(family="conservative", seed=1)
+
+
+def two_costs() -> History:
+    axes = [np.linspace(0, 500, 9), np.linspace(0, 60, 7), np.linspace(0, 3, 7)]
+    problem = Problem.on_grid(axes, seeds=[Returns(200, (3, 0.2))], limits=(20.0, 1.0))
+    optimizer, rng = SafeOptimizer(problem, Schedule(trials=4)), np.random.default_rng(0)
+    while trial := optimizer.ask():
+        costs = (rng.poisson(2 + trial.target.costs[0], 20), rng.poisson(0.1, 20))
+        rewards = rng.normal(trial.target.reward, 10, 20)
+        optimizer.tell(trial, [Returns(r, (a, b)) for r, a, b in zip(rewards, *costs, strict=True)])
+    return History.from_optimizer(optimizer)
+
+
+def reckless() -> SafeOptimizer:
+    """Return an optimizer that has tried targets beyond the cliff."""
+    world = Simulation(family="cliff", seed=1)
+    problem = replace(world.problem(0.1), trust_prior=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuaranteeWarning)
+        optimizer = SafeOptimizer(problem, Schedule(risk="fixed", multiplier=0.3, reach=0.2))
+        while trial := optimizer.ask():
+            optimizer.tell(trial, world.run(trial))
+    return optimizer
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    optimizer = SafeOptimizer(SIMULATION.problem(0.1), Schedule(trials=12, exploration=8))
+    while trial := optimizer.ask():
+        optimizer.tell(trial, SIMULATION.run(trial))
+    return History.from_optimizer(optimizer)
+
+
+def axes():
+    return Figure().subplots()
+
+
+def lines(ax, label):
+    return next(line for line in ax.lines if line.get_label() == label)
+
+
+def test_costs_and_bars_are_those_of_the_trials(history: History) -> None:
+    ax = axes()
+    draw_costs(ax, history)
+    points, tops = {}, {}
+    for container in ax.containers:
+        (marks, _, (bars,)) = container
+        for x, y, (low, high) in zip(*marks.get_data(), bars.get_segments(), strict=True):
+            points[x], tops[x] = y, (low[1], high[1])
+    for moment in history.moments:
+        number, mean, sd = moment.result.trial.number, moment.mean_costs[0], moment.noise_sds[0]
+        assert points[number] == pytest.approx(mean)
+        assert tops[number] == pytest.approx((max(mean - 2 * sd, 0.0), mean + 2 * sd))
+    labels = [container.get_label() for container in ax.containers]
+    assert labels == ["seed stage", "explore stage", "maximize stage"]
+
+
+def test_the_limit_is_drawn_where_it_is(history: History) -> None:
+    ax = axes()
+    draw_costs(ax, history)
+    (stairs,) = (patch for patch in ax.patches if patch.get_label() == "limit")
+    np.testing.assert_array_equal(stairs.get_data().values, [20.0] * 12)
+    assert to_rgba(LIMIT) == stairs.get_edgecolor()
+    assert ax.get_ylim()[1] > 20.0
+
+
+def test_the_truth_is_drawn_only_where_it_is_known(history: History) -> None:
+    known, unknown = axes(), axes()
+    draw_costs(known, history, truth=SIMULATION.map)
+    draw_costs(unknown, history)
+    true = [SIMULATION.map.cost.flat[m.result.trial.index] for m in history.moments]
+    np.testing.assert_allclose(lines(known, "true mean").get_ydata(), true)
+    assert "true mean" not in [line.get_label() for line in unknown.lines]
+
+
+def test_a_violation_is_marked() -> None:
+    problem = Problem.on_grid([np.linspace(0, 9, 5), np.linspace(0, 9, 5)], seeds=[Returns(0, 0)], limits=3.0)
+    optimizer = SafeOptimizer(problem)
+    trial = optimizer.ask()
+    assert trial is not None
+    with pytest.warns(UserWarning, match="exceeded a limit"):
+        optimizer.tell(trial, [Returns(1.0, 30.0)] * 20)
+    history, ax = History.from_optimizer(optimizer), axes()
+    draw_costs(ax, history)
+    np.testing.assert_array_equal(lines(ax, "shows a violation").get_data(), [[1], [30.0]])
+    assert "1 of 1 trials show a violation" in checks(history)
+    assert history.moments[0].closed.any()
+
+
+def test_the_plane_is_colored_by_what_is_known(history: History) -> None:
+    ax = axes()
+    draw_plane(ax, history, 11, truth=SIMULATION.map)
+    (mesh, boundary) = ax.collections
+    world, last = SIMULATION.map, history.moments[-1]
+    cells = mesh.get_array().reshape(len(world.cost_axis), len(world.reward_axis))
+    np.testing.assert_array_equal((cells == 3).T.reshape(-1), last.safe)
+    np.testing.assert_array_equal((cells == 2).T.reshape(-1), last.frontier & ~last.safe)
+    assert boundary.levels == [20.0]
+    assert last.best is not None
+    star = next(line for line in ax.lines if line.get_marker() == "*")
+    assert tuple(star.get_xydata()[0]) == tuple(last.best.target)
+    assert len(ax.lines) == 12 + 1
+
+
+def test_candidates_that_are_no_grid_are_drawn_as_points() -> None:
+    rng = np.random.default_rng(0)
+    problem = Problem(candidates=rng.uniform(0, 9, (40, 2)), seeds=(3,), limits=(3.0,))
+    optimizer = SafeOptimizer(problem)
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, [Returns(1.0, 0.1)] * 20)
+    history, ax = History.from_optimizer(optimizer), axes()
+    draw_plane(ax, history, 0)
+    np.testing.assert_array_equal(ax.collections[0].get_offsets(), problem.candidates)
+    np.testing.assert_array_equal(ax.collections[0].get_array() == 3, history.moments[0].safe)
+
+
+def test_the_reward_of_the_recommendation_is_followed(history: History) -> None:
+    ax = axes()
+    draw_reward(ax, history, truth=SIMULATION.map)
+    best = [m.best for m in history.moments if m.best is not None]
+    np.testing.assert_allclose(lines(ax, "mean of its episodes").get_ydata(), [b.means.reward for b in best])
+    np.testing.assert_allclose(lines(ax, "lower band").get_ydata(), [b.reward_lower for b in best])
+    assert lines(ax, "best reachable").get_ydata()[0] == best_reachable(SIMULATION.map)
+
+
+def test_the_ledger_is_drawn_against_delta(history: History) -> None:
+    ax = axes()
+    draw_ledger(ax, history)
+    np.testing.assert_array_equal(lines(ax, "spent").get_ydata(), [m.spent for m in history.moments])
+    assert lines(ax, "delta = 0.1").get_ydata()[0] == 0.1
+
+
+def test_the_residuals_are_those_of_the_calibration(history: History) -> None:
+    ax = axes()
+    draw_calibration(ax, history)
+    drawn = {str(line.get_label()).partition(":")[0]: line.get_ydata() for line in ax.lines}
+    for part in history.calibration.returns:
+        np.testing.assert_array_equal(drawn[part.name], part.residuals)
+
+
+def test_the_whole_picture_has_all_panels(history: History, tmp_path: Path) -> None:
+    figure = compose(history, truth=SIMULATION.map, title="a run")
+    visible = [ax for ax in figure.axes if ax.get_visible()]
+    assert len(visible) == 1 + len(moments_shown(12)) + 3
+    save(figure, tmp_path / "made" / "report.png")
+    assert (tmp_path / "made" / "report.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "made" / "report.png").stat().st_size > 50_000
+
+
+def test_no_text_runs_out_of_the_picture(history: History) -> None:
+    figure = compose(history, truth=SIMULATION.map, title="a run")
+    figure.draw_without_rendering()
+    width, height = figure.get_size_inches() * figure.dpi
+    box = figure.get_tightbbox()  # inches
+    assert min(box.x0, box.y0) >= 0
+    assert box.x1 * figure.dpi <= width
+    assert box.y1 * figure.dpi <= height
+
+
+def test_the_longest_legend_leaves_the_title_free() -> None:
+    optimizer = reckless()
+    figure = compose(History.from_optimizer(optimizer), truth=Simulation(family="cliff", seed=1).map)
+    figure.draw_without_rendering()
+    ax = figure.axes[0]
+    legend = ax.get_legend()
+    assert legend is not None
+    names = {text.get_text() for text in legend.get_texts()}
+    assert {"limit", "true mean", "shows a violation", "violation in truth", "explore stage"} <= names
+    assert not legend.get_window_extent().overlaps(ax._left_title.get_window_extent())
+
+
+def test_several_costs_have_a_panel_each(tmp_path: Path) -> None:
+    history = two_costs()
+    figure = compose(history)
+    assert [ax.get_ylabel() for ax in figure.axes[:2]] == ["mean cost 1 per episode", "mean cost 2 per episode"]
+    titles = [ax.get_ylabel() for ax in figure.axes if ax.get_ylabel().startswith("target")]
+    assert titles == ["target cost 1", "target cost 2"]
+    save(figure, tmp_path / "report.svg")
+    assert "limits 20 and 1" in settings(history)
+
+
+def test_a_run_without_trials_can_be_drawn(tmp_path: Path) -> None:
+    save(compose(History.from_optimizer(SafeOptimizer(SIMULATION.problem(0.1)))), tmp_path / "empty.pdf")
+    assert (tmp_path / "empty.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_an_unknown_format_is_refused(history: History, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"ends in \.png, \.pdf, \.svg"):
+        save(compose(history), tmp_path / "report.bmp")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_drawing_does_not_touch_pyplot(history: History) -> None:
+    compose(history)
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+@pytest.mark.parametrize(("count", "shown"), [(0, []), (1, [0]), (3, [0, 1, 2]), (30, [0, 1, 3, 7, 14, 29])])
+def test_moments_begin_dense_and_end_with_the_last(count: int, shown: list[int]) -> None:
+    assert moments_shown(count) == shown
+
+
+def test_the_guarantee_names_its_assumptions(history: History) -> None:
+    text = guarantee(history)
+    assert text.startswith("Guarantee: with probability at least 0.9, no target that is tried breaks the limit.")
+    assert all(f"({number})" in text for number in (1, 2, 3))
+    assert "not of a single episode" in text
+
+
+def test_a_fixed_multiplier_is_not_called_a_guarantee() -> None:
+    with pytest.warns(UserWarning, match="bounds no probability"):
+        optimizer = SafeOptimizer(SIMULATION.problem(0.1), Schedule(risk="fixed", multiplier=4.0))
+    assert guarantee(History.from_optimizer(optimizer)).startswith("No guarantee")
