@@ -11,9 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>>" in path.read_text(encoding="utf-8"))
-FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL
-)
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -55,11 +53,7 @@ def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_no_example_is_exempt(path: Path) -> None:
-    odd = [
-        block
-        for block in blocks(path.read_text(encoding="utf-8"))
-        if is_python(block) and block.info != "python"
-    ]
+    odd = [block for block in blocks(path.read_text(encoding="utf-8")) if is_python(block) and block.info != "python"]
     assert not odd, f"{path.name}: write ```python alone, so that the example is run"
 
 

@@ -91,13 +91,13 @@ class Cost:
         lengths = prior.lengthscales * (len(points[0]) if len(prior.lengthscales) == 1 else 1)
         factors = {1: [1.0], 3: [0.5, 1.0, 2.0], 9: [0.5, 1.0, 2.0]}[prior.mixture]
         widths = [0.5, 1.0, 2.0] if prior.mixture == 9 else [1.0]
-        halves = {0.5: 0.25, 1.0: 0.5, 2.0: 0.25}
+        rough, wide = {0.5: 0.5, 1.0: 0.35, 2.0: 0.15}, {0.5: 0.15, 1.0: 0.35, 2.0: 0.5}
         self.gps, self.prior_weights = [], []
         for f in factors:
             for g in widths:
                 lengthscales = [f * length for length in lengths]
                 self.gps.append(DirectGP(points, prior.kernel, lengthscales, g * prior.sd, mean[prior.mean]))
-                weight = (halves[f] if len(factors) > 1 else 1.0) * (halves[g] if len(widths) > 1 else 1.0)
+                weight = (rough[f] if len(factors) > 1 else 1.0) * (wide[g] if len(widths) > 1 else 1.0)
                 self.prior_weights.append(weight)
         self.data: list[tuple[int, np.ndarray]] = []
         self.pretended: list[tuple[int, int]] = []
@@ -106,8 +106,9 @@ class Cost:
         squares, total = noise.WORTH * self.prior_phi * self.unit, noise.WORTH * self.unit
         for _, costs in self.data:
             m = sum(costs) / len(costs)
-            squares += sum((x - m) ** 2 for x in costs)
-            total += (len(costs) - 1) * max(m, 0.0)
+            counted = min(m, self.unit) / m if m > self.unit else 1.0
+            squares += counted * sum((x - m) ** 2 for x in costs)
+            total += counted * (len(costs) - 1) * max(m, 0.0)
         if abs(squares / total / self.phi - 1) > posterior._DRIFT:
             self.phi = squares / total
 
@@ -296,7 +297,8 @@ class Reference:
             return {} if seed is None else {"seed": {seed}}
         safe = self.safe()
         if not safe:
-            return {}
+            seed = self.seed()
+            return {} if seed is None else {"seed": {seed}}
         known = self.known(pretend=True)
         if self.frozen:
             return {self.stage: self.maximizers(known, safe)}

@@ -104,9 +104,7 @@ def test_plain_values_are_what_json_gives_back() -> None:
 
 def test_an_unknown_key_names_source_key_value_and_the_nearest_key() -> None:
     message = refusal({"widht": 64})
-    assert message.startswith(
-        "cdt.toml: unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout,"
-    )
+    assert message.startswith("cdt.toml: unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout,")
 
 
 def test_a_key_unlike_any_other_gets_no_suggestion() -> None:
@@ -254,9 +252,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Any) -> None:
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3)
-)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
 
 
 @given(st.dictionaries(texts, values, max_size=5))

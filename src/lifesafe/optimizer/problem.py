@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe._config import fingerprint, from_plain, to_plain
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.errors import ConfigError, DatasetError, TrialError
 from lifesafe.optimizer.priors import Priors
-from lifesafe.returns import Returns, return_names
+from lifesafe.returns import Returns, return_names, returns_array
 
 _GRID = 60  # points per axis of the default candidate grid
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
@@ -90,7 +90,7 @@ class Problem:
     @classmethod
     def from_returns(
         cls,
-        returns: Sequence[Returns],
+        returns: Sequence[Returns] | Float[np.ndarray, "m d"],
         *,
         limits: float | Sequence[float],
         delta: float = 0.1,
@@ -104,7 +104,7 @@ class Problem:
         the episodes that cost least, and for their cost.
 
         Args:
-            returns: Returns of the offline episodes.
+            returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
             limits: One limit per cost.
             delta: Probability with which any trial at all may exceed a limit.
             settings: Further fields of `Problem`.
@@ -112,7 +112,7 @@ class Problem:
         Raises:
             DatasetError: If there are fewer than ten episodes, all rewards are equal, or no episode keeps the limits.
         """
-        seen = np.array([tuple(episode) for episode in returns], dtype=np.float64)
+        seen = _seen(returns)
         b = np.asarray(_floats(limits))
         if len(seen) < 10:
             raise DatasetError(f"Got the returns of {len(seen)} episodes; give at least 10.")
@@ -264,6 +264,17 @@ def inside(candidates: Float[np.ndarray, "n d"], low: Returns, high: Returns) ->
 
 
 _TUPLES = ("seeds", "limits", "reference", "dispersions", "cost_bounds", "lipschitz")
+
+
+def _seen(returns: Sequence[Returns] | Float[np.ndarray, "m d"]) -> Float[np.ndarray, "m d"]:
+    if not isinstance(returns, np.ndarray):
+        try:
+            returns = returns_array(returns)
+        except TrialError as error:
+            raise DatasetError(str(error)) from error
+    if returns.ndim != 2 or not np.isfinite(returns).all():
+        raise DatasetError(f"Offline returns must be finite, one row per episode; got an array of {returns.shape}.")
+    return returns.astype(np.float64)
 
 
 def _product(axes: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "n d"]:

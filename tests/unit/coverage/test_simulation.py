@@ -62,7 +62,7 @@ def test_summaries_survive_a_file(tmp_path):
 
 def test_a_foreign_file_is_refused_by_name(tmp_path):
     (tmp_path / "a.json").write_text('[{"row": 3}]')
-    with pytest.raises(DatasetError, match="a.json"):
+    with pytest.raises(DatasetError, match=r"a\.json"):
         load(tmp_path / "a.json")
 
 

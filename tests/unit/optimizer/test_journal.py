@@ -207,9 +207,7 @@ def test_any_json_round_trips(bodies: list[dict[str, Any]], attachment: bytes) -
         ({"a": b"x"}, r"body\['a'\] is bytes"),
     ],
 )
-def test_a_body_that_json_cannot_hold_is_refused_and_named(
-    path: Path, body: dict[str, Any], message: str
-) -> None:
+def test_a_body_that_json_cannot_hold_is_refused_and_named(path: Path, body: dict[str, Any], message: str) -> None:
     with Journal.open(path) as journal:
         with pytest.raises(JournalError, match=message):
             journal.append("told", body)
@@ -234,9 +232,7 @@ def test_a_closed_journal_refuses_events(path: Path) -> None:
 
 def test_threads_may_append_to_one_journal(path: Path) -> None:
     with Journal.open(path) as journal:
-        threads = [
-            threading.Thread(target=lambda: [journal.append("told", {}) for _ in range(5)]) for _ in range(4)
-        ]
+        threads = [threading.Thread(target=lambda: [journal.append("told", {}) for _ in range(5)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -303,9 +299,7 @@ def test_both_fingerprints_of_an_edited_event_are_named(path: Path) -> None:
     edit(path, "UPDATE event SET body = '{}' WHERE number = 3")
     parts = [events[1].hash, 3, "told", "{}", events[2].time, None]
     expected = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-    with pytest.raises(
-        JournalError, match=f"expected fingerprint {expected[:12]}, found {events[2].hash[:12]}"
-    ):
+    with pytest.raises(JournalError, match=f"expected fingerprint {expected[:12]}, found {events[2].hash[:12]}"):
         verify(path)
 
 
@@ -409,9 +403,7 @@ def truncated(path: Path, size: int) -> None:
         (lambda path: truncated(path, 9000), "not a whole journal"),
     ],
 )
-def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(
-    path: Path, make: Any, message: str
-) -> None:
+def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(path: Path, make: Any, message: str) -> None:
     path.parent.mkdir()
     make(path)
     before = contents(path.parent)

@@ -110,9 +110,7 @@ def test_false_rejections_at_the_limit_stay_under_the_level(make, law):
 @pytest.mark.parametrize("law", ["lumps", "near", "beta"])
 def test_false_rejections_over_2000_episodes_and_many_streams(make, level, law):
     random = np.random.default_rng(1)
-    paths = (
-        wealth_path(make(LIMIT, BOUND, level), streams(random, law, LIMIT, (100, 2000))) for _ in range(30)
-    )
+    paths = (wealth_path(make(LIMIT, BOUND, level), streams(random, law, LIMIT, (100, 2000))) for _ in range(30))
     shares = [share_crossing(path, 1 / level) for path in paths]
     assert np.mean(shares) <= most_allowed(level, 3000)
 
@@ -193,9 +191,7 @@ def test_wealth_survives_what_would_overflow_or_vanish():
 @pytest.mark.parametrize("make", [safety_test, alarm_test, drift_detector])
 @pytest.mark.parametrize("cost", [-0.5, 200.5, math.nan, math.inf])
 def test_costs_out_of_range_are_refused(make, cost):
-    with pytest.raises(
-        TrialError, match=r"Got an episode cost of .*; the test holds for costs from 0 to 200"
-    ):
+    with pytest.raises(TrialError, match=r"Got an episode cost of .*; the test holds for costs from 0 to 200"):
         make(LIMIT, BOUND).update([1.0, cost])
 
 

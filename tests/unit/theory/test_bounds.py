@@ -93,9 +93,7 @@ def test_greedy_gain_is_the_gain_of_its_own_choice(kernel):
     greedy = greedy_information_gain(K, 0.3, 60)
     for N in (1, 2, 10, 60):
         chosen = greedy.indices[:N]
-        assert greedy.values[N - 1] == pytest.approx(
-            information_gain(K[np.ix_(chosen, chosen)], 0.3), rel=1e-8
-        )
+        assert greedy.values[N - 1] == pytest.approx(information_gain(K[np.ix_(chosen, chosen)], 0.3), rel=1e-8)
 
 
 def test_greedy_picks_the_most_informative_point_at_every_step():

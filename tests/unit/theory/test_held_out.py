@@ -20,9 +20,7 @@ def draws(name):
 def test_there_are_five_and_none_is_among_those_tuned_on():
     assert len(HELD_OUT) == 5
     assert not set(HELD_OUT) & set(FAMILIES)
-    assert all(
-        inspect.getmodule(family).__name__ == "lifesafe.theory.held_out" for family in HELD_OUT.values()
-    )
+    assert all(inspect.getmodule(family).__name__ == "lifesafe.theory.held_out" for family in HELD_OUT.values())
 
 
 @each_family
@@ -62,9 +60,7 @@ def test_the_seed_is_safe_and_lies_low(name):
 
 @each_family
 def test_a_reachable_target_beats_the_seed_by_a_tenth(name):
-    gains = [
-        drawn.reward.flat[drawn.is_reachable].max() / drawn.reward.flat[drawn.seed] for drawn in draws(name)
-    ]
+    gains = [drawn.reward.flat[drawn.is_reachable].max() / drawn.reward.flat[drawn.seed] for drawn in draws(name)]
     assert np.mean(np.array(gains) >= 1.1) >= 0.9
 
 
