@@ -141,7 +141,7 @@ def test_a_run_under_each_schedule_equals_the_reference(settings: dict[str, Any]
 @pytest.mark.parametrize("risk", ["ledger", "paper", "fixed"])
 def test_a_run_with_two_costs_equals_the_reference(risk: str) -> None:
     system = plant(
-        np.random.default_rng(4), costs=2, size=6, delta=0.3, priors=costs(mixture=3, sd=0.6, lengthscales=(2.5,))
+        np.random.default_rng(4), costs=2, size=6, delta=0.3, priors=costs(mixture=3, sd=0.6, lengthscales=(5.0,))
     )
     live = follow(system.problem, quick(risk=risk, episodes=100), system.episodes, trials=7)
     assert visited(live) > 1

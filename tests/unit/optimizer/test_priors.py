@@ -59,7 +59,10 @@ def test_a_mixture_has_as_many_processes_as_it_says_and_weights_that_add_up(mixt
     components = prior(mixture=mixture).components
     assert len(set(components)) == mixture
     assert sum(weight for _, _, weight in components) == pytest.approx(1.0)
-    assert max(components, key=lambda c: c[2])[:2] == (1.0, 1.0)
+    lengths, sds, weights = (np.array(column) for column in zip(*components, strict=True))
+    assert (1.0, 1.0) in zip(lengths, sds, strict=True)
+    # Rough maps weigh more than smooth ones, and wide ones more than narrow ones.
+    assert weights @ np.log(lengths) <= 0 <= weights @ np.log(sds)
 
 
 def test_one_lengthscale_stands_for_all_axes() -> None:
