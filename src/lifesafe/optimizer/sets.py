@@ -115,15 +115,20 @@ def expander(
         return None
     for start in range(0, len(front), _CHUNK):
         judged = front[start : start + _CHUNK]
+        near = np.minimum(_apart(X, tried, judged), distance[judged]) <= schedule.reach + _SLACK
+        rows, columns = near.any(axis=1), near.any(axis=0)
+        if not rows.any():
+            continue
+        trials, goals = tried[rows], judged[columns]
         if slopes is None:
-            certifies = _certifies(schedule, posterior, known, tried, judged)
+            certifies = _certifies(schedule, posterior, known, trials, goals)
         else:
-            certifies = _certifies_by_slope(known, X, tried, judged, slopes)
-        certifies &= np.minimum(_apart(X, tried, judged), distance[judged]) <= schedule.reach + _SLACK
+            certifies = _certifies_by_slope(known, X, trials, goals, slopes)
+        certifies &= near[np.ix_(rows, columns)]
         reached = certifies.any(axis=0)
         if reached.any():
             # The rows are in the order of their value, so the first that certifies is the most valuable.
-            return int(tried[certifies[:, int(reached.argmax())].argmax()])
+            return int(trials[certifies[:, int(reached.argmax())].argmax()])
     return None
 
 
