@@ -1,6 +1,9 @@
 """Settings shared by all tests."""
 
 import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
 import jaxtyping
 import pytest
@@ -16,3 +19,15 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Check array shapes (see shapes.py) in every test but those that give wrong ones on purpose."""
     jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("wrong_shapes") is not None)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a directory with 300 kB of room, to be filled for real."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("mounting a small disk needs root; the tests with a file size limit fail in the same place without")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)

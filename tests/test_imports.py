@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lifesafe.errors import DependencyError
-
 ROOT = Path(__file__).parents[1]
 
 # These train or run what was trained. Everything else must do without PyTorch, the command line too.
@@ -46,10 +44,7 @@ def loaded_by(name: str) -> frozenset[str]:
 
 @pytest.mark.parametrize("name", module_names())
 def test_every_module_can_be_imported(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except DependencyError as error:
-        pytest.skip(str(error))
+    importlib.import_module(name)  # an optional package is asked for when it is used, not when a module is loaded
 
 
 @pytest.mark.parametrize("name", torch_free())
