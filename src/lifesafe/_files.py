@@ -1,17 +1,13 @@
-"""Files written whole or not at all, JSON lines, and checksums."""
+"""Files written whole or not at all, and checksums."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
-
-from lifesafe.errors import DatasetError
 
 
 def write_atomic(path: str | Path, content: str | bytes) -> None:
@@ -46,46 +42,6 @@ def sync_directory(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def json_line(value: Any) -> str:
-    """Return a value as one line of JSON, newline included.
-
-    Raises:
-        ValueError: If it holds NaN or infinity, which are not JSON.
-    """
-    return json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n"
-
-
-def write_json_lines(path: str | Path, rows: Iterable[Any]) -> None:
-    """Write one JSON value per line, all or nothing."""
-    write_atomic(path, "".join(json_line(row) for row in rows))
-
-
-def append_json_line(path: str | Path, row: Any) -> None:
-    """Append one JSON value and make it last; a line that a crash left unfinished is dropped first."""
-    path, line = Path(path), json_line(row).encode()
-    with _naming(path), path.open("ab+") as stream:
-        stream.truncate(_end_of_last_line(stream))
-        stream.write(line)
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def read_json_lines(path: str | Path) -> list[Any]:
-    """Return the values of a file of JSON lines, without a last line that a crash left unfinished.
-
-    Raises:
-        DatasetError: If a finished line is not JSON, naming the line.
-    """
-    lines = Path(path).read_bytes().split(b"\n")[:-1]
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(json.loads(line, parse_constant=_refuse_constant))
-        except ValueError as error:
-            raise DatasetError(f"{path}, line {number} is not JSON: {error}.") from error
-    return rows
-
-
 def sha256(content: str | bytes) -> str:
     """Return the SHA-256 of bytes, or of a text in UTF-8, as 64 hexadecimal digits."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
@@ -104,20 +60,3 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise OSError(error.errno, f"Cannot write: {error.strerror or error}", str(path)) from error
-
-
-def _end_of_last_line(stream: Any) -> int:
-    """Return the offset just after the last newline, or 0."""
-    end = stream.seek(0, os.SEEK_END)
-    while end > 0:
-        start = max(0, end - 4096)
-        stream.seek(start)
-        found = stream.read(end - start).rfind(b"\n")
-        if found >= 0:
-            return int(start + found + 1)
-        end = start
-    return 0
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")

@@ -7,19 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from lifesafe._files import (
-    append_json_line,
-    json_line,
-    read_json_lines,
-    sha256,
-    sha256_file,
-    write_atomic,
-    write_json_lines,
-)
-from lifesafe.errors import DatasetError
+from lifesafe._files import sha256, sha256_file, write_atomic
 
 
 def fail_with(number: int) -> Any:
@@ -77,52 +66,6 @@ def test_a_missing_directory_is_named_with_the_path_asked_for(tmp_path: Path) ->
     with pytest.raises(FileNotFoundError, match="Cannot write: No such file") as caught:
         write_atomic(path, "")
     assert caught.value.filename == str(path)
-
-
-def test_json_lines_survive(tmp_path: Path) -> None:
-    rows = [{"a": [1, 2.5, None]}, "text\nwith a newline", 3]
-    write_json_lines(tmp_path / "rows.jsonl", rows)
-    assert read_json_lines(tmp_path / "rows.jsonl") == rows
-
-
-def test_no_rows_make_an_empty_file(tmp_path: Path) -> None:
-    write_json_lines(tmp_path / "rows.jsonl", [])
-    assert read_json_lines(tmp_path / "rows.jsonl") == []
-
-
-def test_appending_adds_to_what_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    for row in range(3):
-        append_json_line(path, row)
-    assert read_json_lines(path) == [0, 1, 2]
-
-
-@given(cut=st.integers(0, 30), length=st.integers(1, 10_000))
-def test_a_line_torn_by_a_crash_is_ignored_and_then_dropped(
-    tmp_path_factory: pytest.TempPathFactory, cut: int, length: int
-) -> None:
-    path = tmp_path_factory.mktemp("torn") / "rows.jsonl"
-    whole, torn = json_line({"row": 1}), json_line("x" * length)
-    path.write_text(whole + torn[: max(0, len(torn) - 1 - cut)])
-    assert read_json_lines(path) == [{"row": 1}]
-    append_json_line(path, {"row": 2})
-    assert read_json_lines(path) == [{"row": 1}, {"row": 2}]
-
-
-@pytest.mark.parametrize("line", [b"{", b"", b"NaN", b"\xff"])
-def test_a_finished_line_that_is_not_json_is_named(tmp_path: Path, line: bytes) -> None:
-    (tmp_path / "rows.jsonl").write_bytes(b"1\n" + line + b"\n2\n")
-    with pytest.raises(DatasetError, match=r"rows\.jsonl, line 2 is not JSON"):
-        read_json_lines(tmp_path / "rows.jsonl")
-
-
-def test_what_is_not_json_is_not_written(tmp_path: Path) -> None:
-    append_json_line(tmp_path / "rows.jsonl", 1)
-    with pytest.raises(ValueError, match="JSON compliant"):
-        append_json_line(tmp_path / "rows.jsonl", float("nan"))
-    with pytest.raises(ValueError, match="JSON compliant"):
-        write_json_lines(tmp_path / "rows.jsonl", [2, float("inf")])
-    assert read_json_lines(tmp_path / "rows.jsonl") == [1]
 
 
 def test_checksums_are_sha256(tmp_path: Path) -> None:

@@ -1,11 +1,11 @@
 """The proof-carrying part: which target to try next, so that none exceeds its limits."""
 
 from lifesafe.optimizer.confidence import Bands
-from lifesafe.optimizer.decision import Recommendation
 from lifesafe.optimizer.optimizer import SafeOptimizer
 from lifesafe.optimizer.posterior import Observation
 from lifesafe.optimizer.priors import Prior, Priors, paper_priors
 from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.recommendation import Recommendation
 from lifesafe.optimizer.schedule import Schedule, Stage
 from lifesafe.optimizer.state import Result, Trial
 

@@ -8,16 +8,13 @@ import numpy as np
 from jaxtyping import Bool
 
 from lifesafe.errors import ConfigError, NoSafeTargetError
-from lifesafe.optimizer.certificates import certified, upper_bounds
 from lifesafe.optimizer.confidence import Confidence, allowance, confidence, raw_bands
 from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.recommendation import recommend
 from lifesafe.optimizer.schedule import Schedule, Stage
 from lifesafe.optimizer.sets import expander, frontier, safe_set
-from lifesafe.optimizer.state import State
-from lifesafe.returns import Returns
-
-_OPERATION = 0.2  # part of delta that the target to be operated may have as its risk
+from lifesafe.optimizer.state import State, known_now
 
 
 @dataclass(frozen=True)
@@ -31,30 +28,6 @@ class Decision:
     lower: tuple[float, ...]
     """Lower confidence bound of each return at the target."""
     upper: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Recommendation:
-    """A target fit to be operated, with the evidence."""
-
-    target: Returns
-    index: int
-    risk: float
-    """Posterior probability that it exceeds a limit."""
-    reward_lower: float
-    """Lower confidence bound of its mean reward."""
-    means: Returns
-    """Mean returns of its own episodes."""
-    cost_upper: tuple[float, ...]
-    """Upper bound of each mean cost from its own episodes alone."""
-    episodes: int
-    """Number of its own episodes."""
-
-
-def known_now(state: State) -> Confidence:
-    """Return what the real observations say at every candidate."""
-    allowed = allowance(state.schedule, state.problem, state.spent, state.trial)
-    return confidence(state.schedule, state.problem, state.posterior, allowed)
 
 
 def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
@@ -111,39 +84,8 @@ def is_done(state: State) -> bool:
 
 def is_over(state: State) -> bool:
     """Return whether the trials are used up, or a violation ends the run."""
-    stopped = state.schedule.on_violation == "stop" and any(result.violated for result in state.results)
+    stopped = state.schedule.on_violation == "stop" and state.exceeded
     return stopped or state.trial > state.schedule.trials
-
-
-def recommend(state: State) -> Recommendation | None:
-    """Return the tried target that earns most for certain and is certified twice, or none.
-
-    Its risk under the model must be small against delta, and its own episodes must show that the limits are kept.
-    """
-    known = known_now(state)
-    tried = dict.fromkeys(result.trial.index for result in state.results)
-    fit = [
-        i
-        for i in tried
-        if known.risk[i] <= _OPERATION * state.problem.delta
-        and not state.closed[i]
-        and i not in state.failed
-        and certified(state.problem, state.posterior, i)
-    ]
-    if not fit:
-        return None
-    best = max(fit, key=lambda i: (known.reward_lower[i], -i))
-    own = state.posterior.own_episodes(best)
-    reward, *costs = own.mean(axis=0)
-    return Recommendation(
-        target=state.problem.target(best),
-        index=best,
-        risk=float(known.risk[best]),
-        reward_lower=_raw_reward(state.problem, float(known.reward_lower[best])),
-        means=Returns(float(reward), [float(cost) for cost in costs]),
-        cost_upper=upper_bounds(state.posterior, own),
-        episodes=len(own),
-    )
 
 
 def check_prior(problem: Problem, schedule: Schedule) -> None:
@@ -228,7 +170,3 @@ def _column(known: Confidence, index: int) -> Confidence:
         cost_sds=known.cost_sds[:, one],
         limits=known.limits,
     )
-
-
-def _raw_reward(problem: Problem, reward: float) -> float:
-    return float(problem.candidates[:, 0].min() + problem.extents[0] * reward)

@@ -6,6 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,20 +16,12 @@ from jaxtyping import Bool, Float
 from lifesafe._config import from_plain, to_plain
 from lifesafe.errors import GuaranteeWarning, JournalError, TrialError
 from lifesafe.optimizer.confidence import Bands, raw_bands
-from lifesafe.optimizer.decision import (
-    Decision,
-    Recommendation,
-    admissible,
-    check_prior,
-    decide,
-    is_done,
-    known_now,
-    recommend,
-)
+from lifesafe.optimizer.decision import Decision, admissible, check_prior, decide, is_done
 from lifesafe.optimizer.journal import Event, Journal
 from lifesafe.optimizer.problem import Problem
+from lifesafe.optimizer.recommendation import Recommendation, recommend
 from lifesafe.optimizer.schedule import Schedule, Stage
-from lifesafe.optimizer.state import Result, State, Trial
+from lifesafe.optimizer.state import Result, State, Trial, known_now
 from lifesafe.returns import Returns, returns_array
 
 _LARGEST = 1e100  # size of a return; squares of larger ones overflow
@@ -182,7 +175,8 @@ class SafeOptimizer:
             raise TrialError(f"Returns must lie within {_LARGEST:g} of zero; got {np.abs(returns).max():g}.")
         self._record("told", {"trial": trial.number, "episodes": returns.tolist()})
         self._tell(trial.number, returns)
-        self._note_violations()
+        with suppress(JournalError):  # the trial itself is on disk; the note is tried again with the next one
+            self._note_violations()
 
     def confirm(self) -> None:
         """Let the search go on after surprises: you have looked at them and still trust the model."""

@@ -96,7 +96,7 @@ class Problem:
         delta: float = 0.1,
         **settings: Any,
     ) -> Problem:
-        """Return the problem whose grid, seed and expected dispersions come from offline returns.
+        """Return the problem whose grid and seed come from offline returns.
 
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
         a conservative policy may need a target far above the limit. Targets far from every episode are left out: the

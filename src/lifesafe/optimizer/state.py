@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe.optimizer.certificates import seed_certified, violated
-from lifesafe.optimizer.confidence import allowance, confidence
+from lifesafe.optimizer.confidence import Confidence, allowance, confidence
 from lifesafe.optimizer.posterior import Observation, Posterior
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.schedule import Schedule, Stage
@@ -44,6 +44,12 @@ class Result:
     """Standardised difference between each mean cost and its prediction."""
     violated: bool
     """Whether the trial shows that a limit was exceeded."""
+
+
+def known_now(state: State) -> Confidence:
+    """Return what the real observations say at every candidate."""
+    allowed = allowance(state.schedule, state.problem, state.spent, state.trial)
+    return confidence(state.schedule, state.problem, state.posterior, allowed)
 
 
 class State:
@@ -136,6 +142,7 @@ class State:
         self.certified: set[int] = set()
         self.failed: set[int] = set()
         self.explored = 0
+        self.exceeded = False  # whether a trial shows that a limit of now was exceeded
         self.stage = Stage.SEED
         self.closed = np.zeros(len(self.problem.candidates), dtype=bool)
         self.lipschitz_set = np.zeros(len(self.problem.candidates), dtype=bool)
@@ -163,13 +170,12 @@ class State:
             self.stage = Stage.EXPLORE
 
     def _grow_lipschitz_set(self) -> None:
-        problem, schedule = self.problem, self.schedule
-        allowed = allowance(schedule, problem, self.spent, self.trial)
-        known = confidence(schedule, problem, self.posterior, allowed)
+        problem = self.problem
         slopes = np.array(problem.lipschitz) / np.array(problem.reference)
-        self.lipschitz_set = lipschitz_safe_set(known, problem.scaled, self.lipschitz_set, slopes)
+        self.lipschitz_set = lipschitz_safe_set(known_now(self), problem.scaled, self.lipschitz_set, slopes)
         self.lipschitz_set[[i for i in problem.seeds if i not in self.failed]] = True
 
     def _close(self, index: int) -> None:
+        self.exceeded = True
         X = self.problem.scaled
         self.closed |= np.abs(X - X[:, [index]]).max(axis=0) <= _CLOSED * self.schedule.reach

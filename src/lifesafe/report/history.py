@@ -15,10 +15,11 @@ from lifesafe._config import from_plain
 from lifesafe.errors import GuaranteeWarning, JournalError
 from lifesafe.optimizer import Problem, Recommendation, Result, SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.calibration import Calibration, calibration
-from lifesafe.optimizer.decision import admissible, known_now, recommend
+from lifesafe.optimizer.decision import admissible
 from lifesafe.optimizer.journal import Event, read_events
+from lifesafe.optimizer.recommendation import recommend
 from lifesafe.optimizer.sets import frontier_mask
-from lifesafe.optimizer.state import State
+from lifesafe.optimizer.state import State, known_now
 from lifesafe.returns import Returns
 
 JOURNAL = "journal.sqlite"

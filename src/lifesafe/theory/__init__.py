@@ -18,7 +18,6 @@ from lifesafe.theory.bounds import (
     ledger_multiplier,
     paper_multiplier,
     residual_variances,
-    tail,
 )
 from lifesafe.theory.budget import (
     Budget,
@@ -56,7 +55,6 @@ __all__ = [
     "paper_multiplier",
     "residual_variances",
     "safety_test",
-    "tail",
     "trial_budget",
     "trials_to_width",
     "wealth_path",

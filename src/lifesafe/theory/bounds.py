@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from lifesafe.errors import ConfigError
 from lifesafe.theory._checks import check_candidates, check_count, check_positive, check_probability
 from lifesafe.theory.kernels import Kernel, correlation_matrix
-from lifesafe.theory.normal import probability_below, quantile
+from lifesafe.theory.normal import quantile
 
 GREEDY_SHARE = 1.0 - math.exp(-1.0)
 """A greedy choice of observations gathers at least this share of the largest information gain."""
@@ -71,28 +71,6 @@ def ledger_multiplier(risk: float) -> float:
     """
     check_probability("risk", risk)
     return -float(quantile(np.asarray(risk)))
-
-
-def tail(
-    mean: Float[np.ndarray, "*shape"], sd: Float[np.ndarray, "*shape"], limit: float
-) -> Float[np.ndarray, "*shape"]:
-    """Return P(J > limit) for J normal with the given means and standard deviations.
-
-    Where sd is 0, J is its mean: the result is 1 above the limit and 0 otherwise. NaN stays NaN, so that a
-    comparison with an allowance fails on the safe side.
-
-    Raises:
-        ConfigError: If a standard deviation is negative.
-    """
-    excess = np.subtract(mean, limit, dtype=np.float64)
-    scale = np.asarray(sd, dtype=np.float64)
-    if np.any(scale < 0):
-        raise ConfigError(f"Got a standard deviation of {np.nanmin(scale)}; give values of at least 0.")
-    certain = scale == 0
-    if not np.any(certain):
-        return probability_below(np.asarray(excess / scale))
-    score = np.divide(excess, scale, out=np.zeros(np.broadcast_shapes(excess.shape, scale.shape)), where=~certain)
-    return np.where(certain, np.where(np.isnan(excess), np.nan, excess > 0), probability_below(score))
 
 
 def information_gain(K: Float[np.ndarray, "n n"], noise_variances: float | Float[np.ndarray, " n"]) -> float:

@@ -7,8 +7,8 @@ import pytest
 
 from lifesafe.errors import ConfigError, GuaranteeWarning, NoSafeTargetError
 from lifesafe.optimizer import Prior, Priors, Problem, SafeOptimizer, Schedule, Stage, Trial
-from lifesafe.optimizer.decision import admissible, check_prior, known_now
-from lifesafe.optimizer.state import State
+from lifesafe.optimizer.decision import admissible, check_prior
+from lifesafe.optimizer.state import State, known_now
 from lifesafe.returns import Returns
 from properties.runs import lively, quick
 

@@ -8,10 +8,9 @@ import pytest
 
 from lifesafe.errors import JournalError
 from lifesafe.optimizer import Problem, SafeOptimizer, Schedule
-from lifesafe.optimizer.decision import known_now
 from lifesafe.optimizer.journal import Journal, read_events
 from lifesafe.optimizer.sets import frontier
-from lifesafe.optimizer.state import State
+from lifesafe.optimizer.state import State, known_now
 from lifesafe.report.history import History, journal_path
 from lifesafe.report.simulation import Simulation
 from lifesafe.returns import Returns
