@@ -17,8 +17,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Check array shapes (see shapes.py) in every test but those that give wrong ones on purpose."""
-    jaxtyping.config.update("jaxtyping_disable", item.get_closest_marker("wrong_shapes") is not None)
+    """Check array shapes (see shapes.py) but where wrong ones are given on purpose, or thousands of runs would wait."""
+    marks = {mark.name for mark in item.iter_markers()}
+    jaxtyping.config.update("jaxtyping_disable", bool(marks & {"wrong_shapes", "slow"}))
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def demo(
 def report(run: Run, *, out: OutFile = None) -> int:
     """Draw the picture of a run: costs against limits, safe set, reward, risk ledger, calibration.
 
-    Reads the journal of the run and changes nothing in it; the run may still be going on. Where the system
-    was simulated, the truth is drawn too.
+    Prints how well each trial was predicted from the others. Reads the journal of the run and changes nothing in
+    it; the run may still be going on. Where the system was simulated, the truth is drawn too.
 
     Examples:
         lifesafe report runs/demo
@@ -129,7 +129,7 @@ def report(run: Run, *, out: OutFile = None) -> int:
     target = out or run / "report.png"
     with _patience("drawing"):
         save(compose(history, truth=simulation.map if simulation else None, title=str(run)), target)
-    print(target)
+    print(f"{history.calibration}\n\nPicture: {target}")
     return OK
 
 

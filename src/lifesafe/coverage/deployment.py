@@ -27,8 +27,9 @@ class Row:
     family: str
     """Family of maps: see `lifesafe.theory.simulators`, or a held-back one."""
     delta: float = 0.1
-    model: Literal["default", "right"] = "default"
-    """The priors that lifesafe ships, or those the map is drawn from (families gp_target and gp_flat only)."""
+    model: Literal["default", "linear", "right"] = "default"
+    """The priors that lifesafe ships; the specification's, on the linear scale (Matern 3/2, length-scale 0.3, deviation
+    one limit); or those the map is drawn from (families gp_target and gp_flat only)."""
     error: float = 1.0
     """Factor by which the model's length-scale for the cost is wrong."""
     mixture: Mixture = 1
@@ -36,6 +37,8 @@ class Row:
     """Prior mean of the cost; none keeps the model's own."""
     rule: Literal["ledger", "even", "paper", "fixed", "literal", "plain"] = "ledger"
     """Schedule; `literal` is the paper's safe set as printed, `plain` asks for (R_max, limit) and nothing else."""
+    reach: float | None = None
+    """Longest step; none keeps the default, or 0.2 with the right model: the cap guards against a wrong one."""
     trials: int = 30
 
     @property
@@ -45,6 +48,7 @@ class Row:
         parts += [f"length-scale x{self.error:g}"] if self.error != 1 else []
         parts += [f"mixture {self.mixture}"] if self.mixture != 1 else []
         parts += [f"mean {self.mean}"] if self.mean else []
+        parts += [f"reach {self.reach:g}"] if self.reach else []
         return ", ".join(parts)
 
 
@@ -105,8 +109,9 @@ def problem_for(row: Row, world: SimulatedMap) -> Problem:
 
 def schedule_for(row: Row) -> Schedule:
     """Return the schedule that the optimizer is given."""
-    reach = 0.2 if row.model == "right" else Schedule().reach  # the cap guards against a wrong model
-    settings = Schedule(trials=row.trials, reach=reach)
+    settings = Schedule(trials=row.trials)
+    if row.reach is not None or row.model == "right":
+        settings = replace(settings, reach=row.reach or 0.2)
     if row.rule == "paper":
         return replace(settings, risk="paper")
     if row.rule == "fixed":
@@ -195,6 +200,8 @@ def _deploy_plain(world: SimulatedMap, judge: _Judge) -> None:
 
 def _priors(row: Row) -> Priors:
     base = _right_priors(row.family) if row.model == "right" else Priors()
+    if row.model == "linear":
+        base = replace(base, cost=Prior(mean="larger", kernel="matern32", lengthscales=(0.3,), sd=1.0))
     if row.rule == "literal":  # the paper models raw costs
         base = replace(base, cost=replace(base.cost, scale="linear", sd=min(base.cost.sd, 1.0)))
     lengths = tuple(row.error * length for length in base.cost.lengthscales)

@@ -27,6 +27,8 @@ def _variants() -> tuple[Row, ...]:
     rows += [Row(family=f, model="right", mixture=3, error=e) for f in _GAUSSIAN for e in (1.0, 2.0, 0.5)]
     rows += [Row(family=f, model="right", rule=r) for f in _GAUSSIAN for r in ("even", "paper", "fixed", "literal")]
     rows += [Row(family=f, rule=r) for f in _SHAPED for r in ("even", "paper", "fixed", "literal", "plain")]
+    rows += [Row(family=f, reach=1.0) for f in _SHAPED]
+    rows += [Row(family=f, model="linear", reach=r) for f in _SHAPED for r in (None, 1.0)]
     rows += [Row(family=f, mean=m) for f in _SHAPED for m in ("target", "larger")]
     rows += [Row(family=f, error=e) for f in _SHAPED for e in (0.5, 2.0)]
     rows += [Row(family=f, mixture=m) for f in _SHAPED for m in (3, 9)]

@@ -8,6 +8,7 @@ from lifesafe.coverage import Row, deploy
 from lifesafe.coverage.deployment import draw_map, problem_for, schedule_for
 from lifesafe.coverage.literal import LiteralRule
 from lifesafe.errors import ConfigError, GuaranteeWarning
+from lifesafe.optimizer import Schedule
 from lifesafe.theory.simulators import FAMILIES
 
 QUICK = Row(family="conservative", trials=6)
@@ -48,6 +49,18 @@ def test_the_right_model_is_the_law_the_map_is_drawn_from():
     prior = problem_for(row, FAMILIES["gp_target"](np.random.default_rng(0))).priors.cost
     assert (prior.kernel, prior.lengthscales, prior.sd, prior.mean) == ("matern32", (0.6,), 0.4, "target")
     assert prior.mixture == 9
+
+
+def test_the_reach_of_a_row_is_that_of_its_schedule():
+    assert schedule_for(QUICK).reach == Schedule().reach
+    assert schedule_for(replace(QUICK, reach=1.0)).reach == 1.0
+    assert schedule_for(Row(family="gp_flat", model="right")).reach == 0.2
+
+
+def test_the_linear_model_is_the_specifications():
+    prior = problem_for(replace(QUICK, model="linear"), FAMILIES["cliff"](np.random.default_rng(0))).priors.cost
+    assert (prior.kernel, prior.lengthscales, prior.sd) == ("matern32", (0.3,), 1.0)
+    assert (prior.mean, prior.scale) == ("larger", "linear")
 
 
 def test_every_rule_of_the_optimizer_has_its_schedule():

@@ -155,6 +155,17 @@ def test_a_violation_may_end_the_run() -> None:
     assert optimizer.stage is Stage.DONE
 
 
+def test_a_limit_that_was_not_exceeded_lifts_the_stop() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(on_violation="stop"))
+    tell(optimizer, 0.5)
+    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
+        tell(optimizer, 300.0)
+    optimizer.change_limits(200.0)
+    assert optimizer.ask() is None  # 300 is too much for 200 as well
+    optimizer.change_limits(900.0)
+    assert optimizer.ask() is not None
+
+
 def test_open_trials_may_be_told_after_a_violation_has_ended_the_run() -> None:
     optimizer = SafeOptimizer(problem(), Schedule(on_violation="stop"))
     first, second = optimizer.ask_many(2)
