@@ -12,7 +12,7 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from lifesafe.optimizer import certificates, decision, noise, posterior, priors, sets, state
+from lifesafe.optimizer import certificates, noise, posterior, priors, recommendation, sets, state
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.schedule import Schedule
 
@@ -463,7 +463,7 @@ class Reference:
         """Return the targets that may be recommended."""
         known, fit = self.known(), {}
         for i in {index for index, _, _ in self.told}:
-            small = known["risk"][i] <= decision._OPERATION * self.problem.delta
+            small = known["risk"][i] <= recommendation._OPERATION * self.problem.delta
             if small and i not in self.closed and i not in self.failed and self.is_certified(i):
                 fit[i] = known["reward_lower"][i]
         return {i for i, v in fit.items() if v >= max(fit.values()) - CLOSE}

@@ -271,7 +271,12 @@ def test_report_draws_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[
     assert (run / "report.png").is_file()
     assert main(["report", str(run), "--out", "figures/run.pdf"]) == 0
     assert Path("figures/run.pdf").read_bytes().startswith(b"%PDF")
-    assert capsys.readouterr().out.split() == [str(run / "report.png"), "figures/run.pdf"]
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("Picture: ")] == [
+        f"Picture: {run / 'report.png'}",
+        "Picture: figures/run.pdf",
+    ]
+    assert out.count("Calibration: each of") == 2
 
 
 def test_budget_prints_both_tables_and_the_advice(capsys: pytest.CaptureFixture[str]) -> None:
