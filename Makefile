@@ -64,6 +64,7 @@ $(VENV)/.core: pyproject.toml constraints.txt $(VENV)/.build
 
 $(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.build
 	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(PIP) --no-deps bullet-safety-gym  # it pins an old gymnasium and runs on the new one
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.build

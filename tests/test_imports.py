@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # These train or run what was trained. Everything else must do without PyTorch, the command line too.
-TRAINING = {"policies", "baselines", "lifetime", "benchmark"}
+TRAINING = {"policies", "collection", "baselines", "lifetime", "benchmark"}
 
 # The import linter does not see what a package's __init__ brings along; a fresh interpreter does.
-FOREIGN = {"torch", "gpytorch", "matplotlib", "pandas", "sklearn", "gymnasium"}
+FOREIGN = {"torch", "gpytorch", "matplotlib", "pandas", "sklearn", "gymnasium", "h5py", "minari", "mujoco", "pybullet"}
 DRAWING = {"report", "cli"}
 SLOW = {"matplotlib", "rich", "tyro", "scipy.stats", "scipy.optimize"}
 

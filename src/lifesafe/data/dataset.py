@@ -1,0 +1,235 @@
+"""Dataset: flat columns of transitions, and where each episode begins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from lifesafe._random import generator
+from lifesafe.data.episode import Episode
+from lifesafe.errors import DatasetError
+
+COLUMNS = ("observations", "actions", "rewards", "costs", "next_observations")
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Episodes one after another in flat columns, n transitions in all; `dataset[i]` is an `Episode`.
+
+    The columns are float32 and may be memory-mapped files, so nothing here copies or changes them.
+
+    Attributes:
+        observations: What was seen before each action.
+        actions: What was done.
+        rewards: What each step earned.
+        costs: What each step cost, one column per cost.
+        next_observations: What was seen after each action.
+        terminated: Whether each episode ended by itself rather than by its time limit.
+        offsets: Index of the first transition of each episode, and n at the end.
+    """
+
+    observations: Float[np.ndarray, "n o"]
+    actions: Float[np.ndarray, "n a"]
+    rewards: Float[np.ndarray, " n"]
+    costs: Float[np.ndarray, "n k"]
+    next_observations: Float[np.ndarray, "n o"]
+    terminated: Bool[np.ndarray, " e"]
+    offsets: Int[np.ndarray, " e+1"]
+
+    def __post_init__(self) -> None:
+        _check_columns({name: getattr(self, name) for name in COLUMNS})
+        _check_offsets(self.offsets, self.terminated, len(self.rewards))
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        observations: Any,
+        actions: Any,
+        rewards: Any,
+        costs: Any,
+        terminals: Any,
+        timeouts: Any,
+        next_observations: Any = None,
+    ) -> Self:
+        """Return the dataset in flat arrays, the episodes one after another, as DSRL and D4RL keep them.
+
+        An episode ends where `terminals` or `timeouts` is true; steps after the last end are left out, since
+        nobody knows how that episode went on (`lifesafe data check` counts them).
+
+        Args:
+            observations: What was seen before each action, (n, o).
+            actions: What was done, (n, a).
+            rewards: What each step earned, (n,).
+            costs: What each step cost, (n,) or (n, k).
+            terminals: Whether the episode ended by itself at this step, (n,).
+            timeouts: Whether it was cut off at this step, (n,).
+            next_observations: What was seen after each action, (n, o). Without them an episode's last step has
+                the observation it began with as its next one, which only matters to methods that bootstrap.
+
+        Raises:
+            DatasetError: If the arrays do not fit together, hold no whole episode, or hold NaN or infinities.
+        """
+        rewards = _column(rewards)
+        ended = np.asarray(terminals, dtype=bool).reshape(-1) | np.asarray(timeouts, dtype=bool).reshape(-1)
+        if len(ended) != len(rewards):
+            raise DatasetError(f"Got {len(rewards)} rewards and {len(ended)} ends; give one of each per transition.")
+        ends = np.flatnonzero(ended) + 1
+        if not len(ends):
+            raise DatasetError(
+                f"None of the {len(rewards)} transitions ends an episode; set timeouts at the last step of each."
+            )
+        n = int(ends[-1])
+        columns = {
+            "observations": _column(observations),
+            "actions": _column(actions),
+            "rewards": rewards,
+            "costs": _matrix(_column(costs)),
+        }
+        if next_observations is None:
+            following = np.concatenate([columns["observations"][1:], columns["observations"][-1:]])
+            following[ends - 1] = columns["observations"][ends - 1]
+            columns["next_observations"] = following
+        else:
+            columns["next_observations"] = _column(next_observations)
+        _check_columns(columns)
+        return cls(
+            **{name: column[:n] for name, column in columns.items()},
+            offsets=np.concatenate([[0], ends]),
+            terminated=np.asarray(terminals, dtype=bool).reshape(-1)[ends - 1],
+        )
+
+    @classmethod
+    def from_episodes(cls, episodes: Iterable[Episode]) -> Self:
+        """Return the episodes as one dataset.
+
+        Raises:
+            DatasetError: If there are none, or their shapes differ.
+        """
+        episodes = list(episodes)
+        if not episodes:
+            raise DatasetError("Got no episodes; give at least one.")
+        for name in COLUMNS:
+            shapes = {getattr(episode, name).shape[1:] for episode in episodes}
+            if len(shapes) > 1:
+                raise DatasetError(f"The {name} of the episodes have rows of shapes {sorted(shapes)}; give one shape.")
+        return cls(
+            **{name: _column(np.concatenate([getattr(episode, name) for episode in episodes])) for name in COLUMNS},
+            offsets=np.cumsum([0] + [len(episode) for episode in episodes]),
+            terminated=np.array([episode.terminated for episode in episodes], dtype=bool),
+        )
+
+    def __len__(self) -> int:
+        return len(self.terminated)
+
+    def __getitem__(self, index: int) -> Episode:
+        index = range(len(self))[index]
+        rows = slice(self.offsets[index], self.offsets[index + 1])
+        return Episode(**{name: getattr(self, name)[rows] for name in COLUMNS}, terminated=bool(self.terminated[index]))
+
+    def __iter__(self) -> Iterator[Episode]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({len(self)} episodes, {self.transitions} transitions, {self.observations.shape[1]} observations,"
+            f" {self.actions.shape[1]} actions, {self.costs.shape[1]} costs)"
+        )
+
+    @property
+    def transitions(self) -> int:
+        """How many steps all episodes have together."""
+        return len(self.rewards)
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " e"]:
+        """How many steps each episode has."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def returns(self) -> Float[np.ndarray, "e r"]:
+        """What each episode earned and cost: one row per episode, the reward first."""
+        steps = np.column_stack([self.rewards, self.costs]).astype(np.float64)
+        return np.add.reduceat(steps, self.offsets[:-1], axis=0)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 of all values, as 64 hexadecimal digits: equal data have equal fingerprints, whatever the file."""
+        digest = hashlib.sha256()
+        for field in fields(self):
+            array = np.ascontiguousarray(getattr(self, field.name))
+            digest.update(f"{field.name} {array.dtype.str} {array.shape}".encode())
+            digest.update(array.data)
+        return digest.hexdigest()
+
+    def select(self, episodes: Int[np.ndarray, " m"] | Bool[np.ndarray, " e"] | Sequence[int]) -> Self:
+        """Return some of the episodes, in the order named, or those where a mask is true."""
+        chosen = np.asarray(episodes)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+        if not len(chosen):
+            raise DatasetError("A dataset needs at least one episode; none was selected.")
+        lengths = self.lengths[chosen]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        return type(self)(
+            **{name: getattr(self, name)[rows] for name in COLUMNS}, offsets=offsets, terminated=self.terminated[chosen]
+        )
+
+    def split(self, fraction: float, *, seed: int) -> tuple[Self, Self]:
+        """Return two datasets of whole episodes, the second with the given fraction of them, drawn at random."""
+        held_out = round(fraction * len(self))
+        if not 1 <= held_out < len(self):
+            raise DatasetError(
+                f"A fraction of {fraction} of {len(self)} episodes is {held_out}; leave at least one on each side."
+            )
+        order = generator(seed, "split").permutation(len(self))
+        return self.select(np.sort(order[held_out:])), self.select(np.sort(order[:held_out]))
+
+
+def _column(values: Any) -> np.ndarray:
+    """Return values as a float32 array, without copying one that is; memory maps stay memory maps."""
+    try:
+        return np.asanyarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise DatasetError(f"A column of a dataset holds numbers only: {error}.") from error
+
+
+def _matrix(array: np.ndarray) -> np.ndarray:
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _check_columns(columns: dict[str, np.ndarray]) -> None:
+    for name, column in columns.items():
+        dimensions = 1 if name == "rewards" else 2
+        if column.ndim != dimensions:
+            raise DatasetError(f"{name} must have {dimensions} dimension(s); got shape {column.shape}.")
+    lengths = {name: len(column) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise DatasetError(f"All columns need the same number of rows; got {lengths}.")
+    if columns["observations"].shape != columns["next_observations"].shape:
+        raise DatasetError(
+            f"observations have shape {columns['observations'].shape}, next_observations"
+            f" {columns['next_observations'].shape}; they must agree."
+        )
+    for name, column in columns.items():
+        if not np.isfinite(column).all():
+            row = int(np.argwhere(~np.isfinite(column))[0, 0])
+            raise DatasetError(
+                f"{name} of transition {row} is {column[row]}: all values must be finite."
+                ' "lifesafe data check" lists every such transition.'
+            )
+
+
+def _check_offsets(offsets: np.ndarray, terminated: np.ndarray, transitions: int) -> None:
+    if len(offsets) != len(terminated) + 1 or len(offsets) < 2:
+        raise DatasetError(f"Got {len(offsets)} offsets for {len(terminated)} episodes; give one more than episodes.")
+    if offsets[0] != 0 or offsets[-1] != transitions or (np.diff(offsets) < 1).any():
+        raise DatasetError(
+            f"Offsets must rise from 0 to the number of transitions, {transitions}; got {offsets[0]} to {offsets[-1]}."
+        )

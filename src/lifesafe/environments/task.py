@@ -1,0 +1,107 @@
+"""Task: an environment, its limits, its reference scores and where its data come from."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from lifesafe.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box:
+    """Targets that the paper takes as safe to start from, as closed ranges."""
+
+    reward: tuple[float, float]
+    cost: tuple[float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a policy is to do, and under which limits.
+
+    A custom one needs a name, a way to make the environment, the sizes and the horizon:
+
+    Examples:
+        >>> Task(name="Mine", make="my_package:make", observations=4, actions=2, horizon=100, limits=(20.0,)).limits
+        (20.0,)
+    """
+
+    name: str
+    """What `task(name)` finds it by."""
+    make: str | Callable[[], Any]
+    """Makes one Gymnasium environment whose step puts the costs into `info["cost"]`: a number, or one per cost.
+    A function, or where to find one: "package.module:function"."""
+    observations: int
+    """Size of an observation."""
+    actions: int
+    """Size of an action; every entry lies in [-1, 1]."""
+    horizon: int
+    """Steps after which an episode is cut off."""
+    limits: tuple[float, ...] = (20.0,)
+    """Largest mean cost of an episode, one per cost."""
+    largest_costs: tuple[float, ...] = (1.0,)
+    """Largest cost of one step, one per cost."""
+    reference: tuple[float, float] | None = None
+    """Lowest and highest return of the public dataset, by which published tables normalise rewards."""
+    dataset_file: str | None = None
+    """Name of the public DSRL file."""
+    start: Box | None = None
+    """The paper's set of targets to start from."""
+    vector: str | None = None
+    """Where to find a class that steps many episodes at once, if there is one: "package.module:Class"."""
+    envpool: str | None = None
+    """Name of the same physics in EnvPool, if it has it."""
+    summary: str = ""
+    """One line for `lifesafe tasks`."""
+
+    def __post_init__(self) -> None:
+        for name in ("observations", "actions", "horizon"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"Task {self.name!r}: {name} must be at least 1; got {getattr(self, name)}.")
+        if not self.limits or len(self.limits) != len(self.largest_costs):
+            raise ConfigError(
+                f"Task {self.name!r} has {len(self.limits)} limits and {len(self.largest_costs)} largest costs;"
+                " give one of each per cost."
+            )
+
+    def with_limits(self, limits: float | tuple[float, ...]) -> Self:
+        """Return the same task under other limits.
+
+        Raises:
+            ConfigError: If their number is not that of the costs.
+        """
+        values = tuple(float(limit) for limit in limits) if isinstance(limits, tuple) else (float(limits),)
+        if len(values) != len(self.limits):
+            raise ConfigError(f"Got {len(values)} limits for {len(self.limits)} costs; give one limit per cost.")
+        return replace(self, limits=values)
+
+    def environment(self) -> Any:
+        """Return a new Gymnasium environment, which the caller closes."""
+        return (load(self.make) if isinstance(self.make, str) else self.make)()
+
+    def normalize(self, reward: float) -> float:
+        """Return a reward return on the scale of published tables: 0 and 1 are the extremes of the public dataset.
+
+        Raises:
+            ConfigError: If the task has no reference returns.
+        """
+        if self.reference is None:
+            raise ConfigError(f"Task {self.name!r} has no reference returns; report its raw returns.")
+        low, high = self.reference
+        return (reward - low) / (high - low)
+
+
+def load(entry_point: str) -> Any:
+    """Return what "package.module:name" names.
+
+    Raises:
+        ConfigError: If there is no such thing.
+    """
+    module, _, name = entry_point.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+        raise ConfigError(f'Cannot find {entry_point!r}: {error}. Write it as "package.module:name".') from error

@@ -1,0 +1,1 @@
+"""Learning from logs: policies that are told which returns to earn."""
