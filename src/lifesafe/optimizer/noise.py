@@ -14,7 +14,6 @@ Notation:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float
@@ -23,19 +22,28 @@ SCORE = 2.0  # c
 WORTH = 10.0  # w0: the prior dispersion counts as much as so many episodes at the limit
 
 
-def dispersion(trials: Iterable[Float[np.ndarray, " _"]], limit: float, prior: float) -> float:
-    """Return the pooled index of dispersion of episode costs, Var / mean.
+class Dispersion:
+    """Index of dispersion of episode costs, Var / mean, pooled over the trials added so far.
 
     Trials count in proportion to their mean, but none for more than one at the limit: the noise matters up to there,
     and a trial that failed at a high, steady cost must not make the others look certain.
     """
-    above, below = WORTH * prior * limit, WORTH * limit
-    for costs in trials:
+
+    def __init__(self, limit: float, prior: float) -> None:
+        self._limit = limit
+        self._above, self._below = WORTH * prior * limit, WORTH * limit
+
+    @property
+    def phi(self) -> float:
+        """The pooled index."""
+        return self._above / self._below
+
+    def add(self, costs: Float[np.ndarray, " _"]) -> None:
+        """Add the episode costs of one trial."""
         mean = float(costs.mean())
-        weight = min(mean, limit) / mean if mean > 0 else 1.0
-        above += weight * float(((costs - mean) ** 2).sum())
-        below += weight * (len(costs) - 1) * max(mean, 0.0)
-    return above / below
+        weight = min(mean, self._limit) / mean if mean > 0 else 1.0
+        self._above += weight * float(((costs - mean) ** 2).sum())
+        self._below += weight * (len(costs) - 1) * max(mean, 0.0)
 
 
 def score_sd(mean: float, episodes: int, phi: float) -> float:

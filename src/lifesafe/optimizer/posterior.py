@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lifesafe.optimizer.gp import GridGP
-from lifesafe.optimizer.noise import dispersion, score_sd, shrunk_variance
+from lifesafe.optimizer.noise import Dispersion, score_sd, shrunk_variance
 from lifesafe.optimizer.priors import Prior, scale_slope, to_scale
 from lifesafe.optimizer.problem import Problem
 from lifesafe.theory.normal import probability_below
@@ -121,6 +121,8 @@ class Posterior:
         self._problem = problem
         self.observations: list[Observation] = []
         self.dispersions = list(problem.dispersions)
+        pairs = zip(problem.reference, problem.dispersions, strict=True)
+        self._pooled = [Dispersion(unit, prior) for unit, prior in pairs]
         prior, Z = problem.priors.reward, problem.candidates
         self._low, self._extent = float(Z[:, 0].min()), problem.extents[0]
         self.reward = GridGP(problem.scaled, prior.kernel, prior.lengths(Z.shape[1]), prior.sd, problem.scaled[0])
@@ -154,6 +156,7 @@ class Posterior:
         """Return a posterior that can be changed without changing this one."""
         twin = copy.copy(self)
         twin.observations, twin.dispersions = list(self.observations), list(self.dispersions)
+        twin._pooled = [copy.copy(pooled) for pooled in self._pooled]
         twin.reward, twin.costs = self.reward.copy(), [model.copy() for model in self.costs]
         return twin
 
@@ -170,9 +173,8 @@ class Posterior:
         return float(rewards.mean()), max(shrunk_variance(rewards, _REWARD_NOISE), _REWARD_FLOOR)
 
     def _observe_cost(self, k: int) -> float:
-        trials = [o.episodes[:, 1 + k] for o in self.observations]
-        unit, prior = self._problem.reference[k], self._problem.dispersions[k]
-        phi = dispersion(trials, unit, prior)
+        self._pooled[k].add(self.observations[-1].episodes[:, 1 + k])
+        phi = self._pooled[k].phi
         if abs(phi / self.dispersions[k] - 1) <= _DRIFT:
             return self._append(k, self.observations[-1])
         # All noises depend on the pooled dispersion: start again from the prior.

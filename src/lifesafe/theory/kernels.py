@@ -19,6 +19,7 @@ from jaxtyping import Float
 from lifesafe.errors import ConfigError
 
 Kernel = Literal["rbf", "matern32", "matern52"]
+_KERNELS = get_args(Kernel)
 """Names of the correlation functions, from the smoothest to the roughest: rbf, matern52, matern32."""
 
 # Entries worked on at a time: small enough that the buffers of a block stay in the second-level cache.
@@ -98,5 +99,5 @@ def _replace_squares(kernel: Kernel, squares: Float[np.ndarray, "*shape"], buffe
 
 
 def _check(kernel: str) -> None:
-    if kernel not in get_args(Kernel):
-        raise ConfigError(f"Unknown kernel {kernel!r}; choose one of {', '.join(get_args(Kernel))}.")
+    if kernel not in _KERNELS:
+        raise ConfigError(f"Unknown kernel {kernel!r}; choose one of {', '.join(_KERNELS)}.")

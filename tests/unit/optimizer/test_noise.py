@@ -7,10 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifesafe.optimizer.noise import SCORE, WORTH, dispersion, score_sd, shrunk_variance
+from lifesafe.optimizer.noise import SCORE, WORTH, Dispersion, score_sd, shrunk_variance
 
 counts = st.integers(1, 500)
 spreads = st.floats(1e-3, 1e4)
+
+
+def dispersion(trials: list[np.ndarray], limit: float, prior: float) -> float:
+    pooled = Dispersion(limit, prior)
+    for costs in trials:
+        pooled.add(costs)
+    return pooled.phi
 
 
 @given(episodes=counts, phi=spreads)
