@@ -45,6 +45,7 @@ def page_name(path: Path) -> str:
 def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the blocks of a page one after the other, in one namespace and an empty directory."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))  # the examples set it, and must not keep it set
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in filter(is_python, blocks(path.read_text(encoding="utf-8"))):
         # Empty lines in front make a traceback show the line of the page.

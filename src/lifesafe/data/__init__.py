@@ -1,6 +1,27 @@
 """Logged data: episodes in memory, and the files they come from."""
 
 from lifesafe.data.dataset import Dataset
+from lifesafe.data.dsrl import read_columns, read_dsrl, write_dsrl
 from lifesafe.data.episode import Episode
+from lifesafe.data.filters import Region, add_noise, add_outliers, cut_out, density, thin, thinned, without_best
+from lifesafe.data.minari import read_minari, write_minari
+from lifesafe.data.summary import Summary
 
-__all__ = ["Dataset", "Episode"]
+__all__ = [
+    "Dataset",
+    "Episode",
+    "Region",
+    "Summary",
+    "add_noise",
+    "add_outliers",
+    "cut_out",
+    "density",
+    "read_columns",
+    "read_dsrl",
+    "read_minari",
+    "thin",
+    "thinned",
+    "without_best",
+    "write_dsrl",
+    "write_minari",
+]

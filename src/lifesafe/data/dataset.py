@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from lifesafe._random import generator
 from lifesafe.data.episode import Episode
+from lifesafe.data.summary import Summary, summarize
 from lifesafe.errors import DatasetError
 
 COLUMNS = ("observations", "actions", "rewards", "costs", "next_observations")
@@ -43,7 +44,9 @@ class Dataset:
     offsets: Int[np.ndarray, " e+1"]
 
     def __post_init__(self) -> None:
-        _check_columns({name: getattr(self, name) for name in COLUMNS})
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        _check_shapes(columns)
+        _check_finite(columns)
         _check_offsets(self.offsets, self.terminated, len(self.rewards))
 
     @classmethod
@@ -64,45 +67,46 @@ class Dataset:
         nobody knows how that episode went on (`lifesafe data check` counts them).
 
         Args:
-            observations: What was seen before each action, (n, o).
-            actions: What was done, (n, a).
-            rewards: What each step earned, (n,).
+            observations: What was seen before each action, (n, o); (n,) if there is one number.
+            actions: What was done, (n, a); (n,) if there is one number.
+            rewards: What each step earned, (n,) or (n, 1).
             costs: What each step cost, (n,) or (n, k).
-            terminals: Whether the episode ended by itself at this step, (n,).
-            timeouts: Whether it was cut off at this step, (n,).
-            next_observations: What was seen after each action, (n, o). Without them an episode's last step has
-                the observation it began with as its next one, which only matters to methods that bootstrap.
+            terminals: Whether the episode ended by itself at this step, (n,) or (n, 1).
+            timeouts: Whether it was cut off at this step, (n,) or (n, 1).
+            next_observations: What was seen after each action, like observations. Without them an episode's last
+                step has the observation it began with as its next one, which only matters to methods that bootstrap.
 
         Raises:
             DatasetError: If the arrays do not fit together, hold no whole episode, or hold NaN or infinities.
         """
-        rewards = _column(rewards)
-        ended = np.asarray(terminals, dtype=bool).reshape(-1) | np.asarray(timeouts, dtype=bool).reshape(-1)
-        if len(ended) != len(rewards):
-            raise DatasetError(f"Got {len(rewards)} rewards and {len(ended)} ends; give one of each per transition.")
-        ends = np.flatnonzero(ended) + 1
+        rewards = _flat(as_column(rewards))
+        terminated, truncated = _flags(terminals), _flags(timeouts)
+        if not len(rewards) == len(terminated) == len(truncated):
+            raise DatasetError(
+                f"Got {len(rewards)} rewards, {len(terminated)} terminals and {len(truncated)} timeouts;"
+                " give one of each per transition."
+            )
+        ends = np.flatnonzero(terminated | truncated) + 1
         if not len(ends):
             raise DatasetError(
                 f"None of the {len(rewards)} transitions ends an episode; set timeouts at the last step of each."
             )
-        n = int(ends[-1])
         columns = {
-            "observations": _column(observations),
-            "actions": _column(actions),
+            "observations": _matrix(as_column(observations)),
+            "actions": _matrix(as_column(actions)),
             "rewards": rewards,
-            "costs": _matrix(_column(costs)),
+            "costs": _matrix(as_column(costs)),
         }
         if next_observations is None:
-            following = np.concatenate([columns["observations"][1:], columns["observations"][-1:]])
-            following[ends - 1] = columns["observations"][ends - 1]
-            columns["next_observations"] = following
+            _check_shapes(columns)
+            columns["next_observations"] = _following(columns["observations"], ends)
         else:
-            columns["next_observations"] = _column(next_observations)
-        _check_columns(columns)
+            columns["next_observations"] = _matrix(as_column(next_observations))
+        _check_shapes(columns)
         return cls(
-            **{name: column[:n] for name, column in columns.items()},
+            **{name: column[: ends[-1]] for name, column in columns.items()},
             offsets=np.concatenate([[0], ends]),
-            terminated=np.asarray(terminals, dtype=bool).reshape(-1)[ends - 1],
+            terminated=terminated[ends - 1],
         )
 
     @classmethod
@@ -120,7 +124,7 @@ class Dataset:
             if len(shapes) > 1:
                 raise DatasetError(f"The {name} of the episodes have rows of shapes {sorted(shapes)}; give one shape.")
         return cls(
-            **{name: _column(np.concatenate([getattr(episode, name) for episode in episodes])) for name in COLUMNS},
+            **{name: as_column(np.concatenate([getattr(episode, name) for episode in episodes])) for name in COLUMNS},
             offsets=np.cumsum([0] + [len(episode) for episode in episodes]),
             terminated=np.array([episode.terminated for episode in episodes], dtype=bool),
         )
@@ -168,34 +172,59 @@ class Dataset:
             digest.update(array.data)
         return digest.hexdigest()
 
+    def summary(self, limits: float | Sequence[float] | None = None) -> Summary:
+        """Return the figures one would first ask for; printed, they are a table.
+
+        Args:
+            limits: One per cost; then also how many episodes keep them, and the best of those.
+
+        Raises:
+            ConfigError: If their number is not that of the costs.
+        """
+        return summarize(self.returns, self.lengths, self.terminated, limits)
+
     def select(self, episodes: Int[np.ndarray, " m"] | Bool[np.ndarray, " e"] | Sequence[int]) -> Self:
-        """Return some of the episodes, in the order named, or those where a mask is true."""
-        chosen = np.asarray(episodes)
-        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen.astype(np.int64)
+        """Return some of the episodes, in the order named, or those where a mask is true.
+
+        Raises:
+            DatasetError: If none is selected, or one that does not exist.
+        """
+        wanted = np.asarray(episodes)
+        try:
+            chosen = np.arange(len(self))[wanted] if wanted.size else wanted
+        except IndexError as error:
+            raise DatasetError(f"Cannot select from {len(self)} episodes: {error}.") from error
         if not len(chosen):
             raise DatasetError("A dataset needs at least one episode; none was selected.")
-        lengths = self.lengths[chosen]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.arange(offsets[-1]) + np.repeat(self.offsets[chosen] - offsets[:-1], lengths)
+        # Slices, not row indices: whole episodes are copied at the speed of memory.
+        rows = [slice(*self.offsets[index : index + 2]) for index in chosen]
         return type(self)(
-            **{name: getattr(self, name)[rows] for name in COLUMNS}, offsets=offsets, terminated=self.terminated[chosen]
+            **{name: np.concatenate([getattr(self, name)[part] for part in rows]) for name in COLUMNS},
+            offsets=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
+            terminated=self.terminated[chosen],
         )
 
     def split(self, fraction: float, *, seed: int) -> tuple[Self, Self]:
-        """Return two datasets of whole episodes, the second with the given fraction of them, drawn at random."""
-        held_out = round(fraction * len(self))
+        """Return two datasets of whole episodes, the second with the given fraction of them, drawn at random.
+
+        Raises:
+            DatasetError: If one of the two would be empty.
+        """
+        held_out = round(fraction * len(self)) if 0 < fraction < 1 else 0
         if not 1 <= held_out < len(self):
             raise DatasetError(
-                f"A fraction of {fraction} of {len(self)} episodes is {held_out}; leave at least one on each side."
+                f"A fraction of {fraction} of {len(self)} episodes leaves one side empty;"
+                " give one between 0 and 1 that leaves at least one episode on each."
             )
         order = generator(seed, "split").permutation(len(self))
         return self.select(np.sort(order[held_out:])), self.select(np.sort(order[:held_out]))
 
 
-def _column(values: Any) -> np.ndarray:
+def as_column(values: Any) -> np.ndarray:
     """Return values as a float32 array, without copying one that is; memory maps stay memory maps."""
     try:
-        return np.asanyarray(values, dtype=np.float32)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+            return np.asanyarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise DatasetError(f"A column of a dataset holds numbers only: {error}.") from error
 
@@ -204,22 +233,44 @@ def _matrix(array: np.ndarray) -> np.ndarray:
     return array[:, None] if array.ndim == 1 else array
 
 
-def _check_columns(columns: dict[str, np.ndarray]) -> None:
+def _flat(array: np.ndarray) -> np.ndarray:
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _flags(values: Any) -> np.ndarray:
+    flags = _flat(np.asarray(values))
+    if flags.ndim != 1 or flags.dtype.kind not in "biuf":
+        raise DatasetError(f"Ends are given as one flag per transition; got {flags.dtype} of shape {flags.shape}.")
+    return flags.astype(bool)
+
+
+def _following(observations: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return the observation one step later, and at the ends the last one seen."""
+    following = np.concatenate([observations[1:], observations[-1:]])
+    following[ends - 1] = observations[ends - 1]
+    return following
+
+
+def _check_shapes(columns: dict[str, np.ndarray]) -> None:
     for name, column in columns.items():
         dimensions = 1 if name == "rewards" else 2
         if column.ndim != dimensions:
             raise DatasetError(f"{name} must have {dimensions} dimension(s); got shape {column.shape}.")
+        if 0 in column.shape[1:]:
+            raise DatasetError(f"{name} must have at least one number per row; got shape {column.shape}.")
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise DatasetError(f"All columns need the same number of rows; got {lengths}.")
-    if columns["observations"].shape != columns["next_observations"].shape:
-        raise DatasetError(
-            f"observations have shape {columns['observations'].shape}, next_observations"
-            f" {columns['next_observations'].shape}; they must agree."
-        )
+    now, after = columns["observations"], columns.get("next_observations")
+    if after is not None and now.shape != after.shape:
+        raise DatasetError(f"observations have shape {now.shape}, next_observations {after.shape}; they must agree.")
+
+
+def _check_finite(columns: dict[str, np.ndarray]) -> None:
     for name, column in columns.items():
-        if not np.isfinite(column).all():
-            row = int(np.argwhere(~np.isfinite(column))[0, 0])
+        finite = np.isfinite(column)
+        if not finite.all():
+            row = int(np.argwhere(~finite)[0, 0])
             raise DatasetError(
                 f"{name} of transition {row} is {column[row]}: all values must be finite."
                 ' "lifesafe data check" lists every such transition.'

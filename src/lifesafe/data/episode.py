@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from lifesafe.errors import DatasetError
 from lifesafe.returns import Returns
+
+CostFunction = Callable[[np.ndarray, np.ndarray, np.ndarray, dict[str, Any]], float | Sequence[float] | np.ndarray]
+"""What a step cost, given the observation before it, the action, the observation after it, and its info."""
 
 
 @dataclass(frozen=True, eq=False)

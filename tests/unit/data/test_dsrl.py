@@ -1,0 +1,333 @@
+"""Files in DSRL's layout are read and written, and bad ones refused in words."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lifesafe.data import Dataset, read_columns, read_dsrl, write_dsrl
+from lifesafe.data.dsrl import COLUMNS
+from lifesafe.errors import DatasetError
+from logs import dataset, datasets
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "logs.hdf5"
+
+
+def is_mapped(array: Any) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
+
+
+def write_with(path: Path, **changes: Any) -> Dataset:
+    """Write a file in which some columns are replaced, or left out where None is given."""
+    made = dataset(6)
+    write_dsrl(made, path)
+    with h5py.File(path, "r+") as file:
+        for name, values in changes.items():
+            if name in file:
+                del file[name]
+            if values is not None:
+                file[name] = values
+    return made
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(made=datasets(), compress=st.booleans())
+def test_what_is_written_is_read_again(tmp_path: Path, made: Dataset, compress: bool) -> None:
+    write_dsrl(made, tmp_path / "logs.hdf5", compress=compress)
+    assert read_dsrl(tmp_path / "logs.hdf5").fingerprint == made.fingerprint
+
+
+def test_the_layout_is_that_of_dsrl(path: Path) -> None:
+    made = dataset(6)
+    write_dsrl(made, path)
+    with h5py.File(path) as file:
+        assert set(file) == set(COLUMNS)
+        assert {file[name].dtype for name in file} == {np.dtype(np.float32)}
+        assert {file[name].compression for name in file} == {"gzip"}
+        assert file["costs"].shape == file["rewards"].shape == (made.transitions,)
+        ends = (file["terminals"][()] == 1) | (file["timeouts"][()] == 1)
+        np.testing.assert_array_equal(np.flatnonzero(ends), made.offsets[1:] - 1)
+        np.testing.assert_array_equal(file["terminals"][()][ends] == 1, made.terminated)
+
+
+def test_several_costs_are_columns(path: Path) -> None:
+    write_dsrl(dataset(4, costs=3), path)
+    with h5py.File(path) as file:
+        assert file["costs"].ndim == 2
+        assert file["costs"].shape[1] == 3
+
+
+def test_an_uncompressed_file_is_mapped_and_a_compressed_one_read(path: Path) -> None:
+    made = dataset(6)
+    write_dsrl(made, path, compress=False)
+    assert all(is_mapped(getattr(read_dsrl(path), name)) for name in ("observations", "actions", "rewards", "costs"))
+    write_dsrl(made, path)
+    assert not is_mapped(read_dsrl(path).observations)
+
+
+def test_a_mapped_dataset_outlives_the_replacement_of_its_file(path: Path) -> None:
+    made = dataset(6, seed=1)
+    write_dsrl(made, path, compress=False)
+    mapped = read_dsrl(path)
+    write_dsrl(dataset(6, seed=2), path, compress=False)
+    assert mapped.fingerprint == made.fingerprint
+
+
+def test_a_mapped_column_is_found_behind_a_user_block(path: Path) -> None:
+    values = np.arange(40, dtype=np.float32)
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file["rewards"] = values
+    read = read_columns(path)["rewards"]
+    assert is_mapped(read)
+    np.testing.assert_array_equal(read, values)
+
+
+def test_columns_may_come_in_other_shapes_and_types(path: Path) -> None:
+    made = dataset(6)
+    last = made.offsets[1:] - 1
+    ends = np.zeros((2, made.transitions, 1), dtype=bool)
+    ends[0, last, 0], ends[1, last, 0] = made.terminated, ~made.terminated
+    write_with(
+        path,
+        observations=made.observations.astype(np.float64),
+        rewards=made.rewards[:, None].astype(">f4"),
+        costs=made.costs.astype(np.int8),
+        terminals=ends[0],
+        timeouts=ends[1].astype(np.uint8),
+        extra=np.zeros(3),
+    )
+    assert read_dsrl(path).fingerprint == made.fingerprint
+
+
+def test_next_observations_may_be_missing(path: Path) -> None:
+    made = write_with(path, next_observations=None)
+    np.testing.assert_array_equal(read_dsrl(path).observations, made.observations)
+
+
+def test_timeouts_may_be_missing(path: Path) -> None:
+    made = write_with(path, timeouts=None)
+    assert len(read_dsrl(path)) == made.terminated.sum() > 0
+
+
+def test_columns_are_given_as_they_are_stored(path: Path) -> None:
+    rewards = np.array([1.0, np.nan, np.inf], dtype=np.float64)
+    write_with(path, rewards=rewards, terminals=None)
+    columns = read_columns(path)
+    assert set(columns) == set(COLUMNS) - {"terminals"}
+    np.testing.assert_array_equal(columns["rewards"], rewards)
+    assert columns["rewards"].dtype == np.float64
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "rewards", "costs"])
+def test_a_missing_column_is_named(path: Path, name: str) -> None:
+    write_with(path, **{name: None})
+    with pytest.raises(DatasetError, match=rf"logs.hdf5 lacks {name}: .*write_dsrl"):
+        read_dsrl(path)
+
+
+def test_without_any_ends_nobody_knows_the_episodes(path: Path) -> None:
+    write_with(path, terminals=None, timeouts=None)
+    with pytest.raises(DatasetError, match="where its episodes end"):
+        read_dsrl(path)
+
+
+def test_what_is_wrong_with_the_values_names_the_file(path: Path) -> None:
+    write_with(path, rewards=np.zeros(3))
+    with pytest.raises(DatasetError, match=r"logs.hdf5: Got 3 rewards"):
+        read_dsrl(path)
+    write_with(path, rewards=np.zeros(0), timeouts=np.zeros(0), terminals=np.zeros(0))
+    with pytest.raises(DatasetError, match=r"logs.hdf5: None of the 0 transitions"):
+        read_dsrl(path)
+
+
+def link(file: h5py.File) -> None:
+    file["observations"] = h5py.ExternalLink("other.hdf5", "/observations")
+
+
+def soft_link(file: h5py.File) -> None:
+    file["observations"] = h5py.SoftLink("/observations")
+
+
+def group(file: h5py.File) -> None:
+    file.create_group("observations")
+
+
+def text(file: h5py.File) -> None:
+    file["observations"] = ["left", "right"]
+
+
+def compound(file: h5py.File) -> None:
+    file["observations"] = np.zeros(3, dtype=[("x", "f4"), ("y", "f4")])
+
+
+def ragged(file: h5py.File) -> None:
+    file.create_dataset("observations", (3,), dtype=h5py.vlen_dtype(np.float32))
+
+
+def scalar(file: h5py.File) -> None:
+    file["observations"] = 1.0
+
+
+def nothing(file: h5py.File) -> None:
+    file["observations"] = h5py.Empty("f4")
+
+
+def external(file: h5py.File) -> None:
+    file.create_dataset("observations", (2,), "f4", external=[("/etc/hostname", 0, 8)])
+
+
+def virtual(file: h5py.File) -> None:
+    layout = h5py.VirtualLayout((2,), "f4")
+    layout[:] = h5py.VirtualSource("other.hdf5", "observations", (2,))
+    file.create_virtual_dataset("observations", layout)
+
+
+def huge(file: h5py.File) -> None:
+    file.create_dataset("observations", (10**12, 27), "f4", chunks=(1024, 27), compression="gzip")
+
+
+def huge_contiguous(file: h5py.File) -> None:
+    file.create_dataset("observations", (10**12,), "f4")
+
+
+def overflowing(file: h5py.File) -> None:
+    file.create_dataset("observations", (2**62, 2**40), "f4", chunks=(1, 1))
+
+
+def huge_chunk(file: h5py.File) -> None:
+    file.create_dataset("observations", (4,), "f4", chunks=(2**29,), maxshape=(None,))
+
+
+def empty(file: h5py.File) -> None:
+    file["weather"] = np.zeros(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (link, "is a link to another place"),
+        (soft_link, "is a link to another place"),
+        (group, "not an array of numbers"),
+        (text, "not an array of numbers"),
+        (compound, "not an array of numbers"),
+        (ragged, "not an array of numbers"),
+        (scalar, "not an array of numbers"),
+        (nothing, "not an array of numbers"),
+        (external, "in other files"),
+        (virtual, "in other files"),
+        (huge, r"shape \(1000000000000, 27\).*has only 0 bytes"),
+        (huge_contiguous, "has only 0 bytes"),
+        (overflowing, "has only 0 bytes"),
+        (huge_chunk, "has only 0 bytes"),
+        (empty, "none of the columns of DSRL's layout"),
+    ],
+)
+def test_a_hostile_file_is_refused(path: Path, make: Callable[[h5py.File], None], message: str) -> None:
+    with h5py.File(path, "w") as file:
+        make(file)
+    with pytest.raises(DatasetError, match=rf"logs.hdf5.*{message}"):
+        read_columns(path)
+    with pytest.raises(DatasetError, match=message):
+        read_dsrl(path)
+
+
+def test_more_than_fits_into_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = dataset(6)
+    monkeypatch.setattr(os, "sysconf", lambda name: 10)  # 100 bytes
+    write_dsrl(made, path)
+    with pytest.raises(DatasetError, match="GiB of memory"):
+        read_columns(path)
+    write_dsrl(made, path, compress=False)
+    read_columns(path)  # mapped, so it need not fit
+
+
+def test_what_is_no_file_is_refused(path: Path) -> None:
+    for place in (path, path.parent):
+        with pytest.raises(DatasetError, match="is not a file"):
+            read_columns(place)
+    os.mkfifo(path)
+    with pytest.raises(DatasetError, match="is not a file"):
+        read_columns(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not HDF5 at all", b"\x89HDF\r\n\x1a\n", b"\x89HDF\r\n\x1a\n" + b"\xff" * 500]
+)
+def test_foreign_content_is_refused(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(DatasetError, match=r"logs.hdf5.*(again|damaged)"):
+        read_dsrl(path)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(data=st.data(), compress=st.booleans())
+def test_a_damaged_file_is_read_or_refused_in_words(tmp_path: Path, data: st.DataObject, compress: bool) -> None:
+    whole, broken = tmp_path / f"{compress}.hdf5", tmp_path / "broken.hdf5"
+    if not whole.exists():
+        write_dsrl(dataset(6), whole, compress=compress)
+    content = bytearray(whole.read_bytes())
+    if data.draw(st.booleans(), label="cut off"):
+        content = content[: data.draw(st.integers(0, len(content) - 1))]
+    else:
+        # Most of what HDF5 says about the data is near the beginning.
+        places = st.one_of(st.integers(0, 4095), st.integers(0, len(content) - 1))
+        for place, value in data.draw(st.dictionaries(places, st.integers(0, 255), min_size=1, max_size=8)).items():
+            content[min(place, len(content) - 1)] = value
+    broken.write_bytes(content)
+    said = "broken.hdf5"
+    try:
+        read_dsrl(broken)
+    except DatasetError as error:
+        said = str(error)
+    assert "broken.hdf5" in said
+    assert "\n" not in said
+
+
+@pytest.fixture
+def ordinary_user(tmp_path: Path) -> Iterator[None]:
+    """Be somebody who may not do everything."""
+    root = os.geteuid() == 0
+    if root:
+        for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+            folder.chmod(0o755)  # so that the file is found
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+
+
+def test_a_file_that_may_not_be_read_says_so(path: Path, request: pytest.FixtureRequest) -> None:
+    write_dsrl(dataset(3), path)
+    path.chmod(0)
+    request.getfixturevalue("ordinary_user")
+    with pytest.raises(DatasetError, match=r"Cannot read .*logs.hdf5: .*Permission denied"):
+        read_dsrl(path)
+
+
+def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
+    made = dataset(4)
+    write_dsrl(made, path)
+    with pytest.raises(OSError, match=r"Cannot write.*absent"):
+        write_dsrl(made, path.parent / "absent" / "logs.hdf5")
+    assert [place.name for place in path.parent.iterdir()] == [path.name]
+
+
+def test_a_full_disk_leaves_the_old_file(small_disk: Path) -> None:
+    path = small_disk / "logs.hdf5"
+    made = dataset(4)
+    write_dsrl(made, path)
+    with pytest.raises(OSError, match=r"Cannot write.*logs.hdf5"):
+        write_dsrl(dataset(4000, longest=50), path, compress=False)
+    assert [place.name for place in small_disk.iterdir()] == [path.name]
+    assert read_dsrl(path).fingerprint == made.fingerprint
