@@ -3,15 +3,17 @@
 import json
 import shutil
 import sqlite3
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lifesafe import cli
 from lifesafe.cli import COMMANDS, main
 from lifesafe.errors import ConfigError, GuaranteeWarning
 from lifesafe.optimizer.journal import read_events
 from lifesafe.report.history import History
+from lifesafe.report.simulation import Simulation
 
 
 @pytest.fixture(autouse=True)
@@ -153,7 +155,7 @@ def test_an_error_inside_a_command_keeps_its_message(
 def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def warning() -> int:
         """Warn."""
-        cli.warnings.warn("Take care.", GuaranteeWarning, stacklevel=2)
+        warnings.warn("Take care.", GuaranteeWarning, stacklevel=2)
         return 0
 
     monkeypatch.setitem(COMMANDS, "warn", warning)
@@ -203,20 +205,20 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     assert main([*words[:1], "--out", "whole", *words[3:], "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
 
-    original, calls = cli.Simulation.run, []
+    original, calls = Simulation.run, []
 
-    def interrupted(self: cli.Simulation, trial: cli.Any) -> cli.Any:
+    def interrupted(self: Simulation, trial: Any) -> Any:
         calls.append(trial.number)
         if trial.number == 7:
             raise KeyboardInterrupt
         return original(self, trial)
 
-    monkeypatch.setattr(cli.Simulation, "run", interrupted)
+    monkeypatch.setattr(Simulation, "run", interrupted)
     assert main(words) == 130
     err = capsys.readouterr().err
     assert "To go on: lifesafe demo --out 'a run' --seed 3" in err
     assert "Traceback" not in err
-    monkeypatch.setattr(cli.Simulation, "run", original)
+    monkeypatch.setattr(Simulation, "run", original)
     assert main([*words, "--json"]) == 0
     captured = capsys.readouterr()
     assert "Resuming the unfinished run in a run" in captured.err

@@ -1,0 +1,91 @@
+"""The tasks that lifesafe knows."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+from lifesafe.cli.console import OK, print_json, table
+
+if TYPE_CHECKING:
+    from lifesafe.environments import Task
+
+# By the module that makes the environment: what people call the simulator, what must be importable, how to get it.
+_SIMULATORS = {
+    "lifesafe.environments.bullet": (
+        "Bullet-Safety-Gym",
+        ("pybullet", "bullet_safety_gym"),
+        'pip install "lifesafe[bullet]", then pip install --no-deps bullet-safety-gym==1.4.0',
+    ),
+    "lifesafe.environments.velocity": ("MuJoCo", ("mujoco", "gymnasium"), 'pip install "lifesafe[mujoco]"'),
+}
+
+
+def tasks(*, json: bool = False) -> int:
+    """List the tasks, their sizes, limits and data.
+
+    A task is an environment with a cost, a limit on the mean cost of an episode, and where public data of it are.
+    Data can be used without the simulator that a task needs to run; `lifesafe data fetch TASK` gets them. PointCircle
+    needs nothing installed. A task of your own is registered in Python: `lifesafe.environments.register(Task(...))`.
+
+    Examples:
+        lifesafe tasks
+        lifesafe tasks --json | jq '.[] | select(.installed) | .name'
+
+    Exit codes: 0 listed.
+
+    Args:
+        json: Print everything known of the tasks as JSON.
+    """
+    import lifesafe.environments as environments
+
+    known = environments.tasks()
+    if json:
+        print_json([_plain(task) for task in known])
+        return OK
+    heading = ("task", "observations", "actions", "steps", "limit", "needs", "public data")
+    print(table([heading, *(_row(task) for task in known)]))
+    print("\nlimit: largest mean cost of an episode, unless you give another one. What costs:")
+    width = max(len(task.name) for task in known)
+    for task in known:
+        print(f"  {task.name.ljust(width)}  {task.cost}")
+    for name, modules, install in _SIMULATORS.values():
+        if not _installed(modules):
+            print(f"\n{name} is not installed: {install}")
+    return OK
+
+
+def _row(task: Task) -> tuple[str, ...]:
+    name, modules, _ = _simulator(task)
+    needs = name if _installed(modules) else f"{name} (missing)"
+    limits = ", ".join(f"{limit:g}" for limit in task.limits)
+    sizes = (task.observations, task.actions, task.horizon)
+    return (task.name, *map(str, sizes), limits, needs, task.dataset_file or "none")
+
+
+def _plain(task: Task) -> dict[str, Any]:
+    name, modules, install = _simulator(task)
+    return {
+        "name": task.name,
+        "observations": task.observations,
+        "actions": task.actions,
+        "horizon": task.horizon,
+        "limits": task.limits,
+        "largest_costs": task.largest_costs,
+        "reference": task.reference,
+        "dataset_file": task.dataset_file,
+        "cost": task.cost,
+        "summary": task.summary,
+        "needs": name,
+        "install": install,
+        "installed": _installed(modules),
+    }
+
+
+def _simulator(task: Task) -> tuple[str, tuple[str, ...], str]:
+    maker = task.make.partition(":")[0] if isinstance(task.make, str) else type(task.make).__module__
+    return _SIMULATORS.get(maker, ("nothing", (), ""))
+
+
+def _installed(modules: tuple[str, ...]) -> bool:
+    return all(importlib.util.find_spec(module) is not None for module in modules)
