@@ -37,6 +37,10 @@ class JournalError(LifesafeError, RuntimeError):
     """The record of a run is missing, damaged, in use, or belongs to another problem."""
 
 
+class EpisodeError(LifesafeError, RuntimeError):
+    """An episode cannot be run: its environment fails again and again, or its policy gives no usable action."""
+
+
 class CheckpointError(LifesafeError, RuntimeError):
     """A saved policy or training state is missing, incomplete or does not fit."""
 

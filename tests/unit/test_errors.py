@@ -13,6 +13,7 @@ BUILTINS = {
     "TrialError": ValueError,
     "NoSafeTargetError": RuntimeError,
     "JournalError": RuntimeError,
+    "EpisodeError": RuntimeError,
     "CheckpointError": RuntimeError,
 }
 

@@ -54,6 +54,8 @@ class Task:
     """Where to find a class that steps many episodes at once, if there is one: "package.module:Class"."""
     envpool: str | None = None
     """Name of the same physics in EnvPool, if it has it."""
+    cost: str = ""
+    """What costs, in words."""
     summary: str = ""
     """One line for `lifesafe tasks`."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
+
+from lifesafe.environments.task import Task
+from lifesafe.errors import ConfigError, EpisodeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +22,7 @@ class Step:
         rewards: What the step earned.
         costs: What the step cost, one column per cost.
         terminated: Whether the episode ended by itself.
-        truncated: Whether it was cut off at its horizon.
+        truncated: Whether it was cut off at its horizon; never together with `terminated`.
     """
 
     observations: Float[np.ndarray, "m o"]
@@ -48,3 +51,151 @@ class Vector(Protocol):
     def close(self) -> None:
         """Give back processes and memory; closing twice does no harm."""
         ...
+
+
+class Rows:
+    """Which rows have an episode under way, and for how many steps; what every vector must know of them.
+
+    Attributes:
+        steps: Steps taken in each row since its reset.
+    """
+
+    def __init__(self, task: Task, size: int) -> None:
+        if size < 1:
+            raise ConfigError(f"A vector needs at least 1 row; got size = {size}.")
+        self._task = task
+        self._running = np.zeros(size, dtype=bool)
+        self.steps = np.zeros(size, dtype=np.int64)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self._running)
+
+    @property
+    def running(self) -> Int[np.ndarray, " running"]:
+        """The rows with an episode under way."""
+        return np.flatnonzero(self._running)
+
+    def begin(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> None:
+        """Note that an episode begins in each named row.
+
+        Raises:
+            ConfigError: If there is not one seed per row, or no such row.
+        """
+        if len(rows) != len(seeds):
+            raise ConfigError(f"Got {len(seeds)} seeds for {len(rows)} rows; give one seed per row.")
+        if len(rows) and not 0 <= rows.min() <= rows.max() < self.size:
+            raise ConfigError(f"The rows are 0 to {self.size - 1}; got {rows.tolist()}.")
+        self._running[rows] = True
+        self.steps[rows] = 0
+
+    def check(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
+        """Return the actions as the environments get them.
+
+        Raises:
+            ConfigError: If a row has no episode under way, or the actions have the wrong shape.
+            EpisodeError: If an action is not finite.
+        """
+        if not self._running[rows].all():
+            waiting = rows[~self._running[rows]]
+            raise ConfigError(f"Row {waiting[0]} has no episode under way; reset it first.")
+        if actions.shape != (len(rows), self._task.actions):
+            raise ConfigError(
+                f"Task {self._task.name!r} takes {self._task.actions} numbers an action, one action per row;"
+                f" got shape {actions.shape} for {len(rows)} rows."
+            )
+        return clip(actions)
+
+    def end(
+        self, rows: Int[np.ndarray, " m"], terminated: Bool[np.ndarray, " m"], truncated: Bool[np.ndarray, " m"]
+    ) -> Bool[np.ndarray, " m"]:
+        """Note one step of each row, and return which of them are cut off by it."""
+        self.steps[rows] += 1
+        cut_off: Bool[np.ndarray, " m"] = (truncated | (self.steps[rows] >= self._task.horizon)) & ~terminated
+        self._running[rows] = ~(terminated | cut_off)
+        return cut_off
+
+
+def clip(actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
+    """Return actions within [-1, 1], in single precision: as they are taken and as they are recorded.
+
+    Raises:
+        EpisodeError: If one is not finite.
+    """
+    if not np.isfinite(actions).all():
+        row = int(np.argwhere(~np.isfinite(actions))[0, 0])
+        raise EpisodeError(f"The policy gave the action {actions[row].tolist()}; every number must be finite.")
+    clipped: Float32[np.ndarray, "m a"] = np.clip(actions, -1.0, 1.0).astype(np.float32)
+    return clipped
+
+
+class InProcess:
+    """Gymnasium environments one after the other in this process, each made when its row is first reset."""
+
+    def __init__(self, task: Task, size: int) -> None:
+        self._task = task
+        self._rows = Rows(task, size)
+        self._environments: dict[int, Any] = {}
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self._rows.size
+
+    def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
+        """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
+        self._rows.begin(rows, seeds)
+        observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
+        for i, (row, seed) in enumerate(zip(rows.tolist(), seeds, strict=True)):
+            if row not in self._environments:
+                self._environments[row] = self._task.environment()
+            observations[i] = self._seen(self._environments[row].reset(seed=int(seed))[0])
+        return observations
+
+    def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
+        """Take one step in each named row; actions outside [-1, 1] are clipped."""
+        taken = self._rows.check(rows, actions)
+        m = len(rows)
+        observations = np.empty((m, self._task.observations), dtype=np.float32)
+        rewards, costs = np.empty(m), np.empty((m, len(self._task.limits)))
+        terminated, truncated = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+        for i, row in enumerate(rows.tolist()):
+            seen, rewards[i], terminated[i], truncated[i], info = self._environments[row].step(taken[i])
+            observations[i] = self._seen(seen)
+            costs[i] = costs_in(info, self._task)
+        return Step(observations, rewards, costs, terminated, self._rows.end(rows, terminated, truncated))
+
+    def close(self) -> None:
+        """Close the environments; closing twice does no harm."""
+        while self._environments:
+            self._environments.popitem()[1].close()
+
+    def _seen(self, observation: Any) -> Any:
+        shape = np.shape(observation)
+        if shape != (self._task.observations,):
+            raise ConfigError(
+                f"Task {self._task.name!r} says observations = {self._task.observations}, but its environment gives"
+                f" shape {shape}; correct the task, or flatten what the environment gives."
+            )
+        return observation
+
+
+def costs_in(info: dict[str, Any], task: Task) -> Float64[np.ndarray, " k"]:
+    """Return what the info of a step says it cost.
+
+    Raises:
+        ConfigError: If it says nothing, or not as many costs as the task has.
+    """
+    if "cost" not in info:
+        raise ConfigError(
+            f'The environment of task {task.name!r} puts no "cost" into info, only {sorted(info)};'
+            " put it there, or give task_from_id a cost function."
+        )
+    costs = np.atleast_1d(np.asarray(info["cost"], dtype=np.float64))
+    if costs.shape != (len(task.limits),):
+        raise ConfigError(
+            f"Task {task.name!r} has {len(task.limits)} limit(s), but its environment gives costs of shape"
+            f" {costs.shape}; give one limit per cost."
+        )
+    return costs

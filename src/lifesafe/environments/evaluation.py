@@ -1,0 +1,215 @@
+"""Evaluate a policy: the returns of many episodes for each target, in this process or in workers.
+
+Each worker holds a copy of the policy and environments of its own, and plays whole episodes. Simulators that compute
+in Python, as Bullet's do, leave nothing to gain from any closer cooperation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, overload
+
+from lifesafe._random import integer
+from lifesafe.environments.backend import Backend, open_vector
+from lifesafe.environments.players import Players
+from lifesafe.environments.rollout import Progress, Rollout, collect, jobs_of, play
+from lifesafe.environments.task import Task
+from lifesafe.environments.vector import Vector
+from lifesafe.errors import ConfigError, TrialError
+from lifesafe.interfaces import Policy
+from lifesafe.returns import Returns
+
+
+@overload
+def evaluate(
+    policy: Policy,
+    task: Task,
+    target: Returns,
+    episodes: int = 20,
+    *,
+    seed: int = 0,
+    workers: int = 0,
+    backend: Backend = "auto",
+    timeout: float = 60.0,
+    progress: Progress | None = None,
+) -> list[Returns]: ...
+
+
+@overload
+def evaluate(
+    policy: Policy,
+    task: Task,
+    target: Sequence[Returns],
+    episodes: int = 20,
+    *,
+    seed: int = 0,
+    workers: int = 0,
+    backend: Backend = "auto",
+    timeout: float = 60.0,
+    progress: Progress | None = None,
+) -> list[list[Returns]]: ...
+
+
+def evaluate(
+    policy: Policy,
+    task: Task,
+    target: Returns | Sequence[Returns],
+    episodes: int = 20,
+    *,
+    seed: int = 0,
+    workers: int = 0,
+    backend: Backend = "auto",
+    timeout: float = 60.0,
+    progress: Progress | None = None,
+) -> list[Returns] | list[list[Returns]]:
+    """Return what each of some episodes earned and cost, for one target or for several of them at once.
+
+    To evaluate again and again, keep an `Evaluator` open instead: it keeps its workers and environments.
+
+    Args:
+        policy: Who acts.
+        task: Where.
+        target: What is asked for. Several targets give one list each, and all run in one batch.
+        episodes: How many, for each target.
+        seed: Decides all that is random. Episode i is the same for every target: differences between targets are
+            not blurred by different starts. Give another seed to every trial of a deployment.
+        workers: How many processes to use; 0 for none but this one.
+        backend: How to run the environments; see `open_vector`.
+        timeout: Seconds without a sign of life after which a worker is replaced.
+        progress: Called with the episodes and the steps done so far.
+
+    Raises:
+        ConfigError: If there is no target or no episode, or the task cannot be run in that way.
+        EpisodeError: If an episode cannot be run.
+    """
+    with Evaluator(policy, task, workers=workers, backend=backend, timeout=timeout) as evaluator:
+        return evaluator.evaluate(target, episodes, seed=seed, progress=progress)
+
+
+class Evaluator:
+    """Runs episodes of one policy on one task, again and again, and keeps open what is slow to open.
+
+    A worker that crashes or hangs is replaced, its unfinished episodes are run again from their seeds, and a warning
+    tells how often that happened. The results do not depend on it, nor on the number of workers.
+
+    Args:
+        policy: Who acts. With workers, it must be picklable.
+        task: Where.
+        workers: How many processes to use; 0 for none but this one.
+        rows: How many episodes run side by side in each process, at most.
+        backend: How to run the environments in each process; see `open_vector`.
+        timeout: Seconds without a sign of life after which a worker is replaced.
+
+    Examples:
+        >>> from lifesafe.environments.behaviours import Behaviour
+        >>> from lifesafe.environments.registry import task
+        >>> with Evaluator(Behaviour(boldness=0.0), task("PointCircle")) as evaluator:
+        ...     episodes = evaluator.evaluate(Returns(300, 10), episodes=5, seed=1)
+        >>> [episode.costs for episode in episodes]
+        [(0.0,), (0.0,), (0.0,), (0.0,), (0.0,)]
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        task: Task,
+        *,
+        workers: int = 0,
+        rows: int = 32,
+        backend: Backend = "auto",
+        timeout: float = 60.0,
+    ) -> None:
+        if workers < 0 or rows < 1 or timeout <= 0:
+            raise ConfigError(
+                "An evaluator needs workers >= 0, rows >= 1 and timeout > 0;"
+                f" got workers = {workers}, rows = {rows}, timeout = {timeout}."
+            )
+        self._policy, self._task = policy, task
+        self._vector: Vector | None = None
+        self._players: Players | None = None
+        if workers:
+            self._players = Players(policy, task, workers=workers, rows=rows, backend=backend, timeout=timeout)
+        else:
+            self._vector = open_vector(task, rows, backend=backend, timeout=timeout)
+
+    @property
+    def pids(self) -> list[int | None]:
+        """Numbers of the worker processes."""
+        return [] if self._players is None else self._players.pids
+
+    @overload
+    def evaluate(
+        self, target: Returns, episodes: int = 20, *, seed: int = 0, progress: Progress | None = None
+    ) -> list[Returns]: ...
+
+    @overload
+    def evaluate(
+        self, target: Sequence[Returns], episodes: int = 20, *, seed: int = 0, progress: Progress | None = None
+    ) -> list[list[Returns]]: ...
+
+    @overload
+    def evaluate(
+        self,
+        target: Returns | Sequence[Returns],
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Returns] | list[list[Returns]]: ...
+
+    def evaluate(
+        self,
+        target: Returns | Sequence[Returns],
+        episodes: int = 20,
+        *,
+        seed: int = 0,
+        progress: Progress | None = None,
+    ) -> list[Returns] | list[list[Returns]]:
+        """Return what each of some episodes earned and cost; see the function `evaluate`."""
+        if episodes < 1:
+            raise ConfigError(f"Give at least 1 episode; got {episodes}.")
+        targets = [target] if isinstance(target, Returns) else list(target)
+        seeds = [integer(seed, "evaluate", number) for number in range(episodes)]
+        asked = [each for each in targets for _ in range(episodes)]
+        returns = self.run(asked, seeds * len(targets), progress=progress).returns
+        if isinstance(target, Returns):
+            return returns
+        return [returns[first : first + episodes] for first in range(0, len(returns), episodes)]
+
+    def run(
+        self,
+        targets: Sequence[Returns],
+        seeds: Sequence[int],
+        *,
+        record: bool = False,
+        progress: Progress | None = None,
+    ) -> Rollout:
+        """Return how one episode per target and seed goes; see `rollout`."""
+        jobs = jobs_of(targets, seeds)
+        for target in targets:
+            if len(target.costs) != len(self._task.limits):
+                raise TrialError(
+                    f"The target asks for {len(target.costs)} costs, task {self._task.name!r} has"
+                    f" {len(self._task.limits)}; give one per cost."
+                )
+        if self._players is not None:
+            return collect(self._players.play(jobs, record=record), len(jobs), self._players, progress)
+        if self._vector is not None:
+            return collect(play(self._policy, self._vector, jobs, record=record), len(jobs), self._vector, progress)
+        raise ConfigError("This evaluator is closed; open a new one.")
+
+    def close(self) -> None:
+        """End the workers and close the environments; closing twice does no harm."""
+        for opened in (self._players, self._vector):
+            if opened is not None:
+                opened.close()
+        self._players = self._vector = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

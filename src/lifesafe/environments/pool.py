@@ -1,0 +1,124 @@
+"""MuJoCo environments in EnvPool: many at once in C++ threads.
+
+EnvPool has the same physics and rewards as Gymnasium's version 4, but draws its starts with a generator of its own,
+so the same seed gives another episode than in Gymnasium. It seeds an environment only when it is made; so a reset
+makes new ones (about 4 ms each), unless the caller does without exact seeds. It takes actions unclipped, and would
+restart an ended episode at the next step; both are taken care of here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float32, Int
+
+from lifesafe._optional import require
+from lifesafe.environments.task import Task
+from lifesafe.environments.vector import Rows, Step
+from lifesafe.environments.velocity import Velocity
+from lifesafe.errors import ConfigError
+
+
+@dataclass(eq=False)
+class _Pool:
+    """Environments made together: entry i of a pool is row rows[i], or nobody's any more (-1)."""
+
+    pool: Any
+    rows: Int[np.ndarray, " n"]
+
+
+class EnvPool:
+    """Velocity tasks in EnvPool (a `Vector`).
+
+    Args:
+        task: One of the velocity tasks.
+        size: How many rows.
+        exact_seeds: Whether a seed decides its whole episode. If not, only the first episode of each row is decided
+            by its seed and later ones go on with the row's own random stream: the same calls still give the same
+            results, and resets cost nothing.
+        threads: Threads in C++; all processors if not given.
+    """
+
+    def __init__(self, task: Task, size: int, *, exact_seeds: bool = True, threads: int | None = None) -> None:
+        if task.envpool is None or not isinstance(task.make, Velocity):
+            raise ConfigError(f"Task {task.name!r} is not in EnvPool; only the velocity tasks are. Use workers.")
+        self._module = require("envpool", name="EnvPool", extra="fast", user=f"Task {task.name!r} with EnvPool")
+        self._task, self._make = task, task.make
+        self._rows = Rows(task, size)
+        self._exact = exact_seeds
+        self._threads = threads or os.cpu_count() or 1
+        self._pools: list[_Pool] = []
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self._rows.size
+
+    def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
+        """Begin an episode in each named row and return what is seen."""
+        self._rows.begin(rows, seeds)
+        known = np.isin(rows, np.concatenate([[], *(pool.rows for pool in self._pools)]))
+        if self._exact or not known.all():
+            for pool in self._pools:
+                pool.rows[np.isin(pool.rows, rows)] = -1
+            self._close([pool for pool in self._pools if (pool.rows < 0).all()])
+            self._pools.append(self._made(rows, seeds))
+        observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
+        for pool in self._pools:
+            inside = np.flatnonzero(np.isin(pool.rows, rows))
+            if len(inside):
+                seen, info = pool.pool.reset(inside.astype(np.int32))
+                observations[_places(rows, pool.rows[info["env_id"]])] = seen
+        return observations
+
+    def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
+        """Take one step in each named row; actions outside [-1, 1] are clipped."""
+        taken = self._rows.check(rows, actions)
+        m = len(rows)
+        observations = np.empty((m, self._task.observations), dtype=np.float32)
+        rewards, costs = np.empty(m), np.empty((m, 1))
+        terminated, truncated = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
+        at_work = []
+        for pool in self._pools:
+            inside = np.flatnonzero(np.isin(pool.rows, rows))
+            if len(inside):
+                moves = taken[_places(rows, pool.rows[inside])].astype(np.float64)
+                pool.pool.send(moves, inside.astype(np.int32))
+                at_work.append(pool)
+        for pool in at_work:
+            seen, reward, ended, cut_off, info = pool.pool.recv()
+            places = _places(rows, pool.rows[info["env_id"]])
+            observations[places], rewards[places] = seen, reward
+            terminated[places], truncated[places] = ended, cut_off
+            costs[places, 0] = self._make.too_fast(info)
+        return Step(observations, rewards, costs, terminated, self._rows.end(rows, terminated, truncated))
+
+    def close(self) -> None:
+        """Stop the threads; closing twice does no harm."""
+        self._close(list(self._pools))
+
+    def _made(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> _Pool:
+        pool = self._module.make_gymnasium(
+            self._task.envpool,
+            num_envs=len(rows),
+            num_threads=min(self._threads, len(rows)),
+            seed=[int(seed) for seed in seeds],
+            max_episode_steps=self._task.horizon,
+        )
+        return _Pool(pool, rows.astype(np.int64))
+
+    def _close(self, pools: list[_Pool]) -> None:
+        for pool in pools:
+            pool.pool.close()
+            self._pools.remove(pool)
+
+
+def _places(rows: Int[np.ndarray, " m"], wanted: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    """Return where each wanted row stands among the rows."""
+    order = np.argsort(rows)
+    places: Int[np.ndarray, " n"] = order[np.searchsorted(rows, wanted, sorter=order)]
+    return places

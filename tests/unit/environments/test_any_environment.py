@@ -1,0 +1,139 @@
+"""Tasks from any Gymnasium environment."""
+
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict
+
+from acting import feedback
+from lifesafe.environments import evaluate, open_vector, task_from_id
+from lifesafe.errors import ConfigError, TrialError
+from lifesafe.returns import Returns
+
+
+def swing(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return float(abs(next_observation[2]) > 1.0)
+
+
+def swing_and_torque(observation: Any, action: Any, next_observation: Any, info: Any) -> tuple[float, float]:
+    return swing(observation, action, next_observation, info), abs(float(action[0]))
+
+
+class Odd(gymnasium.Env):
+    """Spaces are given; nothing else works."""
+
+    def __init__(self, observation_space: Any, action_space: Any) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+
+
+class Grid(gymnasium.Env):
+    """Sees a table, and is steered by one."""
+
+    observation_space = Box(0.0, 1.0, (2, 3), np.float64)
+    action_space = Box(np.array([[0.0], [-4.0]], dtype=np.float32), np.array([[1.0], [4.0]], dtype=np.float32))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        return np.full((2, 3), 0.5), {}
+
+    def step(self, action: np.ndarray) -> Any:
+        assert action.shape == (2, 1)
+        return np.full((2, 3), 0.5), float(action[0, 0]), False, False, {"cost": float(action[1, 0])}
+
+
+NUMBERS = Box(-1.0, 1.0, (2,), np.float32)
+gymnasium.register("Odd-v0", entry_point=Odd, max_episode_steps=5)
+gymnasium.register("Grid-v0", entry_point=Grid)
+
+
+def test_sizes_and_horizon_are_those_of_the_environment() -> None:
+    task = task_from_id("Pendulum-v1", cost=swing, limits=20.0)
+    assert (task.name, task.observations, task.actions, task.horizon) == ("Pendulum-v1", 3, 1, 200)
+    assert (task.limits, task.largest_costs) == ((20.0,), (1.0,))
+    assert task_from_id("Pendulum-v1", cost=swing, limits=20.0, horizon=50, name="Short").horizon == 50
+    assert task_from_id("Pendulum-v1", cost=swing, limits=20.0, horizon=500).horizon == 200
+
+
+def test_actions_are_scaled_to_the_bounds() -> None:
+    environment = task_from_id("Pendulum-v1", cost=swing_and_torque, limits=(20.0, 50.0), largest_costs=(1.0, 2.0))
+    inside = environment.environment()
+    inside.reset(seed=0)
+    for action, torque in ((1.0, 2.0), (-0.5, 1.0), (9.0, 2.0)):
+        assert inside.step(np.array([action]))[4]["cost"][1] == torque
+    inside.close()
+
+
+def test_tables_are_flattened_and_their_bounds_respected() -> None:
+    task = task_from_id("Grid-v0", limits=1.0, horizon=3)
+    vector = open_vector(task, 1)
+    assert vector.reset(np.array([0]), [0]).tolist() == [[0.5] * 6]
+    step = vector.step(np.array([0]), np.array([[-1.0, 0.5]]))
+    assert (step.rewards.tolist(), step.costs.tolist()) == ([0.0], [[2.0]])
+    vector.close()
+
+
+def test_several_costs_are_counted_separately() -> None:
+    task = task_from_id("Pendulum-v1", cost=swing_and_torque, limits=(20.0, 50.0), largest_costs=(1.0, 2.0), horizon=20)
+    (returns,) = evaluate(feedback(task), task, Returns(0.0, (1.0, 1.0)), episodes=1)
+    assert returns.costs[0] == int(returns.costs[0])
+    assert 0 < returns.costs[1] <= 40
+
+
+def test_further_arguments_reach_the_environment() -> None:
+    environment = task_from_id("Pendulum-v1", cost=swing, limits=1.0, g=3.0).environment()
+    assert environment.unwrapped.g == 3.0
+    environment.close()
+
+
+def test_such_a_task_can_be_sent_to_another_process() -> None:
+    task = task_from_id("Pendulum-v1", cost=swing, limits=20.0)
+    assert pickle.loads(pickle.dumps(task)) == task
+
+
+def test_an_environment_without_costs_is_refused_at_its_first_step() -> None:
+    task = task_from_id("Pendulum-v1", limits=20.0)
+    with pytest.raises(ConfigError, match=r'puts no "cost" into info.*give task_from_id a cost function'):
+        evaluate(feedback(task), task, Returns(0.0, 0.0), episodes=1)
+
+
+def test_the_number_of_costs_is_that_of_the_limits() -> None:
+    task = task_from_id("Pendulum-v1", cost=swing_and_torque, limits=20.0)
+    with pytest.raises(ConfigError, match=r"has 1 limit\(s\), but its environment gives costs of shape \(2,\)"):
+        evaluate(feedback(task), task, Returns(0.0, 0.0), episodes=1)
+
+
+def test_targets_need_as_many_costs_as_the_task() -> None:
+    task = task_from_id("Pendulum-v1", cost=swing, limits=20.0)
+    with pytest.raises(TrialError, match="The target asks for 2 costs, task 'Pendulum-v1' has 1"):
+        evaluate(feedback(task), task, Returns(0.0, (1.0, 1.0)), episodes=1)
+
+
+@pytest.mark.parametrize(
+    ("id", "options", "message"),
+    [
+        ("CartPole-v1", {}, "'CartPole-v1' has actions in a Discrete space; only a Box of real numbers"),
+        ("Odd-v0", {"observation_space": Dict({"a": NUMBERS}), "action_space": NUMBERS}, "in a Dict space.*Flatten"),
+        (
+            "Odd-v0",
+            {"observation_space": NUMBERS, "action_space": Box(-np.inf, 1.0, (2,))},
+            "needs a lower and an upper",
+        ),
+        ("Odd-v0", {"observation_space": NUMBERS, "action_space": Box(0, 9, (2,), np.int64)}, "needs a lower and an"),
+        ("Pendulun-v1", {}, "Gymnasium cannot make 'Pendulun-v1'.*Pendulum"),
+        ("Grid-v0", {}, "does not say how long an episode is; give horizon"),
+    ],
+)
+def test_what_cannot_be_a_task_is_refused(id: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        task_from_id(id, limits=1.0, **options)
+
+
+@pytest.mark.wrong_shapes
+def test_a_wrong_size_is_found_at_the_first_reset() -> None:
+    from dataclasses import replace
+
+    task = replace(task_from_id("Pendulum-v1", cost=swing, limits=1.0), observations=5)
+    with pytest.raises(ConfigError, match=r"says observations = 5, but its environment gives shape \(3,\)"):
+        open_vector(task, 1).reset(np.array([0]), [0])

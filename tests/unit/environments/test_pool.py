@@ -1,0 +1,58 @@
+"""EnvPool: its own episodes, the same physics."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lifesafe.environments import open_vector, task
+from lifesafe.environments.velocity import TASKS
+
+pytest.importorskip("envpool")
+
+
+@pytest.mark.parametrize("each", TASKS, ids=lambda each: each.name)
+def test_a_step_earns_and_costs_what_it_does_in_gymnasium(each: Any) -> None:
+    """Put Gymnasium's simulator where EnvPool's starts, and take the same steps in both."""
+    pool, environment = open_vector(each, 1, backend="envpool"), each.environment()
+    row, random = np.array([0]), np.random.default_rng(0)
+    seen = pool.reset(row, [3])[0]
+    environment.reset(seed=0)
+    inner = environment.unwrapped
+    hidden = inner.model.nq + inner.model.nv - len(seen)  # the coordinates along the ground, which are not seen
+    state = np.concatenate([np.zeros(hidden), seen])
+    inner.set_state(state[: inner.model.nq], state[inner.model.nq :])
+    for _ in range(8):
+        action = random.uniform(-1, 1, each.actions).astype(np.float32)
+        step = pool.step(row, action[None])
+        observation, reward, terminated, _, info = environment.step(action)
+        # The simulators are of different versions, and EnvPool's start is known in single precision only.
+        np.testing.assert_allclose(step.observations[0], observation, atol=2e-3)
+        assert step.rewards[0] == pytest.approx(reward, abs=2e-3)
+        assert (step.costs[0, 0], step.terminated[0]) == (info["cost"], terminated)
+    pool.close()
+    environment.close()
+
+
+def run(exact_seeds: bool, seeds: list[int]) -> np.ndarray:
+    pool = open_vector(task("HopperVelocity"), 2, backend="envpool", exact_seeds=exact_seeds)
+    seen = [pool.reset(np.arange(2), seeds[:2])]
+    for seed in seeds[2:]:
+        pool.step(np.arange(2), np.zeros((2, 3)))
+        seen.append(pool.reset(np.array([1]), [seed]))
+    pool.close()
+    return np.concatenate(seen)
+
+
+def test_seeds_decide_every_episode() -> None:
+    first, second, third, fourth = run(True, [1, 2, 1, 2])
+    assert np.array_equal(first, third)
+    assert np.array_equal(second, fourth)
+    assert not np.array_equal(first, second)
+
+
+def test_without_exact_seeds_the_same_calls_give_the_same_episodes() -> None:
+    seen = run(False, [1, 2, 1, 1])
+    assert np.array_equal(seen, run(False, [1, 2, 1, 1]))
+    assert np.array_equal(seen[:2], run(True, [1, 2, 1, 1])[:2])
+    assert len(np.unique(seen, axis=0)) == 4

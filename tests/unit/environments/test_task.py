@@ -1,0 +1,47 @@
+"""Task: what is checked, and what it makes."""
+
+from typing import Any
+
+import pytest
+
+from acting import Drift, drift_task
+from lifesafe.environments import Task, task
+from lifesafe.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", ["observations", "actions", "horizon"])
+def test_sizes_are_at_least_one(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"Task 'Drift': {name} must be at least 1; got 0"):
+        drift_task(**{name: 0})
+
+
+def test_every_cost_has_a_limit_and_a_largest_value() -> None:
+    with pytest.raises(ConfigError, match="has 1 limits and 2 largest costs; give one of each per cost"):
+        drift_task(limits=(1.0,))
+
+
+@pytest.mark.parametrize("make", [Drift, "acting:Drift"])
+def test_the_environment_is_made_by_a_function_or_by_its_name(make: Any) -> None:
+    environment = drift_task(make).environment()
+    assert type(environment) is Drift
+
+
+@pytest.mark.parametrize("make", ["acting:Nothing", "nowhere:make", "acting"])
+def test_a_wrong_name_is_refused(make: str) -> None:
+    with pytest.raises(ConfigError, match=r'Cannot find .*Write it as "package.module:name"'):
+        drift_task(make).environment()
+
+
+def test_returns_are_normalized_by_the_public_extremes() -> None:
+    hopper = task("HopperVelocity")
+    assert hopper.normalize(37.05154800415039) == 0
+    assert hopper.normalize(1911.396728515625) == 1
+    with pytest.raises(ConfigError, match="Task 'Drift' has no reference returns; report its raw returns"):
+        drift_task().normalize(1.0)
+
+
+def test_limits_are_replaced_and_nothing_else() -> None:
+    given: Task = drift_task()
+    changed = given.with_limits((1.0, 2.0))
+    assert changed.limits == (1.0, 2.0)
+    assert changed.with_limits(given.limits) == given
