@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,12 +14,17 @@ import tyro
 from tyro.conf import Positional
 
 if TYPE_CHECKING:
+    from lifesafe.collection import Progress as Collection
     from lifesafe.data.transfer import Progress as Transfer
+    from lifesafe.policies import Progress as Training
 
 OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
+_LINE_SECONDS = 30.0  # between two lines of progress where there is no terminal
+
 Run = Annotated[Path, Positional, tyro.conf.arg(metavar="RUN")]
 OutFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
+Directory = Annotated[Path | None, tyro.conf.arg(metavar="DIRECTORY")]
 
 
 def print_json(value: Any) -> None:
@@ -101,3 +107,57 @@ def download_bar(label: str) -> Iterator[Callable[[Transfer], None]]:
             shown.update(shown.tasks[0].id, total=state.total, completed=state.done)
 
         yield progress
+
+
+@contextlib.contextmanager
+def collection_bar(label: str) -> Iterator[Callable[[Collection], None]]:
+    """Show steps, throughput, time left and the best episode so far, on a terminal; elsewhere a line now and then."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        last = -math.inf
+
+        def show(state: Collection) -> None:
+            nonlocal last
+            best = (
+                "no episode within the limits yet" if state.best is None else f"best within the limits {state.best:.0f}"
+            )
+            told = (
+                f"{state.steps / 1e6:.2f}M of {state.total / 1e6:.2f}M steps, {state.steps_per_second:.0f} a second,"
+                f" {state.episodes} episodes, {best}"
+            )
+            if not shown.tasks:
+                shown.add_task(label, total=state.total, completed=state.begun_at, told="")
+            shown.update(shown.tasks[0].id, completed=state.steps, told=told)
+            if not console.is_terminal and state.seconds >= last + _LINE_SECONDS:
+                last = state.seconds
+                console.print(f"{label}: {told}", markup=False, soft_wrap=True)
+
+        yield show
+
+
+@contextlib.contextmanager
+def study_bars(
+    label: str, episodes: int
+) -> Iterator[tuple[Callable[[int, Training], None], Callable[[int, int, int], None]]]:
+    """Show one bar per seed for its training and one for its episodes, on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
+        bars: dict[str, Any] = {}
+
+        def show(title: str, done: int, total: int) -> None:
+            if title not in bars:
+                bars[title] = shown.add_task(title, total=total)
+            shown.update(bars[title], completed=done)
+
+        yield (
+            lambda seed, state: show(f"{label}, seed {seed}: training", state.step, state.steps),
+            lambda seed, done, _: show(f"{label}, seed {seed}: episodes", done, episodes),
+        )

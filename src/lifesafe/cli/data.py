@@ -16,7 +16,7 @@ import tyro
 from tyro.conf import Positional, UseAppendAction
 
 from lifesafe._config import nearest
-from lifesafe.cli.console import FOUND, OK, OutFile, download_bar, patience, print_json
+from lifesafe.cli.console import FOUND, OK, Directory, OutFile, download_bar, patience, print_json
 from lifesafe.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ Mirrors = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="ADD
 DataFile = Annotated[str, Positional, tyro.conf.arg(metavar="FILE")]
 Limits = Annotated[tuple[float, ...], UseAppendAction, tyro.conf.arg(metavar="LIMIT")]
 TaskName = Annotated[str | None, tyro.conf.arg(metavar="TASK")]
-Directory = Annotated[Path | None, tyro.conf.arg(metavar="DIRECTORY")]
 
 
 def fetch(
@@ -206,8 +205,9 @@ def data_directory(given: Path | None = None) -> Path:
         return given.expanduser()
     if chosen := os.environ.get("LIFESAFE_DATA"):
         return Path(chosen).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "lifesafe" / "datasets"
+    from lifesafe.data.download import default_directory
+
+    return default_directory(os.environ.get("XDG_CACHE_HOME"))
 
 
 def _public_file(name: str) -> str:

@@ -17,6 +17,7 @@ import tyro
 from lifesafe._config import nearest
 from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
+from lifesafe.cli.learning import alignment, collect, train
 from lifesafe.cli.runs import demo, journal_export, journal_verify, report
 from lifesafe.cli.tasks import tasks
 from lifesafe.cli.theory import theory_budget, theory_coverage
@@ -33,6 +34,9 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "data check": check,
     "data summary": summary,
     "data plot": plot,
+    "data collect": collect,
+    "train": train,
+    "alignment": alignment,
     "report": report,
     "journal verify": journal_verify,
     "journal export": journal_export,

@@ -23,6 +23,11 @@ MIRRORS = ("https://huggingface.co/datasets/YYY-45/DSRL/resolve/main",)
 _NEEDED = ("observations", "actions", "rewards", "costs")
 
 
+def default_directory(cache: str | Path | None = None) -> Path:
+    """Return where files are kept unless somebody says otherwise: in the user's cache, or in the given one."""
+    return Path(cache or "~/.cache").expanduser() / "lifesafe" / "datasets"
+
+
 def fetch(
     file: str,
     directory: str | Path,

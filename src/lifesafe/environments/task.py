@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
-from lifesafe.errors import ConfigError
+from lifesafe.data import Dataset, read_dsrl
+from lifesafe.errors import ConfigError, DatasetError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +52,8 @@ class Task:
     """Name of the public DSRL file."""
     start: Box | None = None
     """The paper's set of targets to start from."""
+    scripted: str | None = None
+    """Where to find a function that makes a dataset without any file, if there is one: "package.module:function"."""
     vector: str | None = None
     """Where to find a class that steps many episodes at once, if there is one: "package.module:Class"."""
     envpool: str | None = None
@@ -83,6 +87,27 @@ class Task:
     def environment(self) -> Any:
         """Return a new Gymnasium environment, which the caller closes."""
         return (load(self.make) if isinstance(self.make, str) else self.make)()
+
+    def dataset(self, directory: str | Path | None = None) -> Dataset:
+        """Return the data of the task: made by its script if it has one, else its public file, fetched if needed.
+
+        Args:
+            directory: Where public files are kept; unless given, in the user's cache.
+
+        Raises:
+            DatasetError: If the task has no data of its own, or they cannot be fetched or read.
+        """
+        if self.scripted is not None:
+            made: Dataset = load(self.scripted)()
+            return made
+        if self.dataset_file is None:
+            raise DatasetError(
+                f"Task {self.name!r} has no data of its own; read a file with read_dsrl, or make one with"
+                f" `lifesafe data collect {self.name}`."
+            )
+        from lifesafe.data.download import default_directory, fetch  # here: HTTP takes time to import
+
+        return read_dsrl(fetch(self.dataset_file, default_directory() if directory is None else directory))
 
     def normalize(self, reward: float) -> float:
         """Return a reward return on the scale of published tables: 0 and 1 are the extremes of the public dataset.

@@ -1,6 +1,8 @@
 """Scripted behaviours: logs that fill the plane, white noise, and the best safe returns that are shipped."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from lifesafe.environments.behaviours import BEST, Behaviour, Driver, collect, d
 from lifesafe.environments.point_circle import BEST_SAFE, HORIZON, TASK, Physics, PointCircle
 from lifesafe.errors import ConfigError
 from lifesafe.returns import Returns
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "benchmarks" / "results" / "point_circle"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +46,7 @@ def test_a_smaller_dataset_is_the_beginning_of_a_larger_one() -> None:
     assert collect(10, seed=3).fingerprint == collect(30, seed=3).select(range(10)).fingerprint
 
 
-def test_replaying_the_logged_actions_gives_the_logged_rewards(dataset: Dataset) -> None:
+def test_replaying_the_logged_actions_gives_the_logged_rewards() -> None:
     """What is logged is what was done: the clipped, rounded action."""
     driven = drive([draw(7)], [11])
     points, row = PointCircle(1), np.arange(1)
@@ -123,6 +128,19 @@ def test_the_shipped_behaviours_reach_the_best_safe_returns(limit: float) -> Non
     error = rewards.std() / math.sqrt(400)
     assert rewards.mean() == pytest.approx(BEST_SAFE[limit], abs=4 * error)
     assert costs.mean() <= limit + 4 * costs.std() / math.sqrt(400)
+
+
+def test_the_shipped_numbers_are_those_of_the_committed_search() -> None:
+    found = json.loads((RESULTS / "best_safe.json").read_text(encoding="utf-8"))
+    limits = [math.inf if row["limit"] is None else row["limit"] for row in found]
+    assert {limit: round(row["reward"], 1) for limit, row in zip(limits, found, strict=True)} == BEST_SAFE
+    assert {limit: Behaviour(**row["behaviour"]) for limit, row in zip(limits, found, strict=True)} == BEST
+    assert all(row["cost"] <= max(limit, 0.001) for limit, row in zip(limits, found, strict=True))
+
+
+def test_the_page_shows_the_committed_table() -> None:
+    table = (RESULTS / "best_safe.md").read_text(encoding="utf-8")
+    assert f"<!-- best -->\n\n{table}\n<!-- end -->" in (ROOT / "docs" / "point-circle.md").read_text(encoding="utf-8")
 
 
 def test_the_best_safe_return_grows_with_the_limit() -> None:

@@ -1,0 +1,1 @@
+"""How well a trained policy follows its targets."""

@@ -1,0 +1,293 @@
+"""Learn from logs, and see what was learned."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import itertools
+import textwrap
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction
+
+from lifesafe.cli.console import OK, Directory, OutFile, collection_bar, print_json, study_bars, table
+from lifesafe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lifesafe.data import Dataset
+    from lifesafe.environments import Task
+    from lifesafe.policies import LearnerConfig
+
+Method = Literal["cdt", "cdt-osrl", "rvs"]
+Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
+Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
+Log = Literal["csv", "tensorboard", "wandb", "none"]
+
+
+def train(
+    name: Name,
+    /,
+    *,
+    data: OutFile = None,
+    policy: Method = "cdt",
+    settings: Settings = (),
+    seed: int = 0,
+    out: Directory = None,
+    device: str = "cpu",
+    compile: bool = False,
+    log: Log = "csv",
+    json: bool = False,
+) -> int:
+    """Train a policy from logged data that can be asked for target returns.
+
+    Nothing is run on the system: the policy learns what actions led to which rewards and costs. A training that was
+    interrupted or killed goes on where it was when the same command is given again, and ends with the same weights.
+    The directory then holds policy/ (weights, settings, scales) and training/ (log.csv, the last checkpoint).
+
+    Policies: cdt, a Constrained Decision Transformer with lifesafe's defaults; cdt-osrl, the same as OSRL trains it
+    (days on a CPU); rvs, a return-conditioned MLP. `--set help` lists the settings of a policy.
+
+    Examples:
+        lifesafe train PointCircle
+        lifesafe train CarCircle --data logs.hdf5 --set steps=10000 --set width=64 --out runs/car
+        lifesafe train HopperVelocity --policy rvs --seed 1 --device cuda
+
+    Exit codes: 0 trained, 2 an error, 130 interrupted (run it again to go on).
+
+    Args:
+        name: The task, as `lifesafe tasks` lists them.
+        data: HDF5 file in the layout of DSRL; unless given, the task's own data.
+        policy: What is trained.
+        settings: A setting of the policy, such as steps=2000; may be given several times.
+        seed: Decides everything that is random.
+        out: Directory of the run; unless given, runs/train-TASK-POLICY-SEED.
+        device: cpu, cuda, cuda:1 or mps.
+        compile: Let torch.compile fuse the computation.
+        log: Where metrics go.
+        json: Print the outcome as JSON.
+    """
+    if "help" in settings:
+        print(settings_help(_config(policy, ())))
+        return OK
+    from lifesafe.environments import task
+    from lifesafe.policies import progress_bar
+    from lifesafe.policies import train as learn
+
+    known = task(name)
+    config, dataset = _config(policy, settings), _dataset(known, data)
+    directory = out or Path("runs") / f"train-{name}-{policy}-{seed}"
+    with progress_bar(f"{name} {policy}") as progress:
+        learn(
+            config, dataset, seed=seed, directory=directory, device=device, compile=compile, log=log, progress=progress
+        )
+    if json:
+        print_json({"task": name, "policy": str(directory / "policy"), "seed": seed, "dataset": dataset.fingerprint})
+    else:
+        print(f"Policy: {directory / 'policy'}")
+    return OK
+
+
+def collect(
+    name: Name,
+    /,
+    *,
+    settings: Settings = (),
+    seed: int = 0,
+    workers: int = 2,
+    out: Directory = None,
+    json: bool = False,
+) -> int:
+    """Make a dataset in simulation: train a behaviour for all cost limits at once, and log the whole training.
+
+    For those who cannot fetch the public data, or whose task has none. PPO with Lagrange multipliers trains one network
+    that is told its cost limit; every episode, from the first clumsy ones to the last, is logged, and an even choice
+    over the plane of cost and reward is written in the layout of DSRL. Tasks of the paper have settings that are
+    known to serve; the rest starts from the defaults. It takes half an hour to some hours, may be interrupted at any
+    time, and goes on when the same command is given again; with more steps it collects more. EnvPool is used where
+    it is installed and has the task.
+
+    Examples:
+        lifesafe data collect HopperVelocity
+        lifesafe data collect CarCircle --set steps=500000 --out runs/car
+        lifesafe data collect CarCircle --set help
+
+    Exit codes: 0 done, 2 an error, 130 interrupted (run it again to go on).
+
+    Args:
+        name: The task, as `lifesafe tasks` lists them.
+        settings: A setting of the collection, such as steps=2000000; may be given several times.
+        seed: Decides everything that is random.
+        workers: Processes for simulators that compute in Python; 0 for none but this one.
+        out: Directory of the run; unless given, runs/collect-TASK-SEED.
+        json: Print the outcome as JSON.
+    """
+    from lifesafe._config import from_plain, to_plain
+    from lifesafe.collection import CollectionConfig, preset
+    from lifesafe.collection import collect as gather
+    from lifesafe.data import read_dsrl
+    from lifesafe.environments import task
+
+    known, config = task(name), preset(name)
+    if "help" in settings:
+        print(settings_help(config))
+        return OK
+    config = from_plain(CollectionConfig, to_plain(config) | parse_settings(settings), source="--set")
+    directory = out or Path("runs") / f"collect-{name}-{seed}"
+    with collection_bar(name) as progress:
+        path = gather(known, config, directory, seed=seed, workers=workers, progress=progress)
+    told = read_dsrl(path).summary(known.limits)
+    if json:
+        print_json({"task": name, "path": str(path), **dataclasses.asdict(told)})
+    else:
+        print(told)
+        print(f"Data: {path}")
+    return OK
+
+
+def alignment(
+    name: Name,
+    /,
+    *,
+    data: OutFile = None,
+    policy: Method = "cdt",
+    settings: Settings = (),
+    seeds: int = 3,
+    rewards: int = 5,
+    costs: int = 6,
+    episodes: int = 20,
+    workers: int = 2,
+    limit: float | None = None,
+    out: Directory = None,
+    json: bool = False,
+) -> int:
+    """Draw target against actual returns: does a trained policy do what it is asked for?
+
+    One policy per seed is trained from the data and run, in simulation, at a grid of targets. If the lines lay on the
+    diagonal, nobody would need a safe search for targets; they do not (Figure 2 of Wachi et al. 2025). What is
+    finished in the directory is not done again.
+
+    Examples:
+        lifesafe alignment PointCircle
+        lifesafe alignment HopperVelocity --data logs.hdf5 --seeds 3 --rewards 5 --costs 6
+
+    Exit codes: 0 done, 2 an error, 130 interrupted (run it again to go on).
+
+    Args:
+        name: The task, as `lifesafe tasks` lists them.
+        data: HDF5 file in the layout of DSRL; unless given, the task's own data.
+        policy: What is trained.
+        settings: A setting of the policy, such as steps=2000; may be given several times.
+        seeds: How many policies.
+        rewards: How many reward targets, from the median of the data to the best.
+        costs: How many cost targets, from none to the 95 % quantile of the data.
+        episodes: How many at each target.
+        workers: Processes that run episodes; 0 for none but this one.
+        limit: Limit to draw; the task's own unless given.
+        out: Directory of the study; unless given, runs/alignment-TASK-POLICY.
+        json: Print mean returns at every target as JSON.
+    """
+    from lifesafe.alignment.study import study
+    from lifesafe.environments import task
+    from lifesafe.report.alignment_figure import draw_alignment
+    from lifesafe.report.figures import save
+
+    known = task(name, limits=limit)
+    config, dataset = _config(policy, settings), _dataset(known, data)
+    directory = out or Path("runs") / f"alignment-{name}-{policy}"
+    with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
+        parts = study(
+            known,
+            dataset,
+            config,
+            directory,
+            seeds=range(seeds),
+            rewards=rewards,
+            costs=costs,
+            episodes=episodes,
+            workers=workers,
+            training_progress=on_training,
+            evaluation_progress=on_evaluation,
+        )
+    picture = directory / "alignment.png"
+    title = f"{name}: {policy}, {seeds} seeds, {episodes} episodes a target"
+    save(draw_alignment(parts, known.limits, title), picture)
+    if json:
+        points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]
+        print_json({"task": name, "picture": str(picture), "points": points})
+        return OK
+    rows = [("seed", "training", "evaluation", "targets", "above the limit")]
+    for part in parts:
+        above = sum(bool((point.mean[1:] > known.limits).any()) for point in part.points)
+        rows.append(
+            (str(part.seed), f"{part.training:.0f} s", f"{part.evaluation:.0f} s", str(len(part.points)), str(above))
+        )
+    print(table(rows))
+    print(f"Picture: {picture}")
+    return OK
+
+
+def _dataset(task: Task, data: Path | None) -> Dataset:
+    """Return the data given, else those of the task."""
+    from lifesafe.cli.data import data_directory
+    from lifesafe.data import read_dsrl
+
+    return task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
+
+
+def _config(policy: Method, settings: Sequence[str]) -> LearnerConfig:
+    """Return the settings of a policy, some of them changed."""
+    from lifesafe._config import from_plain, to_plain
+    from lifesafe.policies import CDTConfig, RvSConfig
+
+    defaults: dict[Method, Any] = {"cdt": CDTConfig(), "cdt-osrl": CDTConfig.osrl(), "rvs": RvSConfig()}
+    config = defaults[policy]
+    changed: LearnerConfig = from_plain(type(config), to_plain(config) | parse_settings(settings), source="--set")
+    return changed
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Return "key=value" words as plain values, read as TOML reads them; what is no TOML value is a string.
+
+    Raises:
+        ConfigError: If a word has no key.
+    """
+    plain: dict[str, Any] = {}
+    for word in settings:
+        key, equals, text = word.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"A setting is given as KEY=VALUE, steps=2000, say; got {word!r}.")
+        try:
+            plain[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+        except tomllib.TOMLDecodeError:
+            plain[key.strip()] = text.strip()
+    return plain
+
+
+def settings_help(config: Any) -> str:
+    """Return the settings of a config with their values, and the texts under its fields."""
+    texts = _field_texts(type(config))
+    lines = []
+    for field in dataclasses.fields(config):
+        lines.append(f"{field.name} = {getattr(config, field.name)}")
+        lines.append(textwrap.fill(texts.get(field.name, ""), 100, initial_indent="    ", subsequent_indent="    "))
+    return "\n".join(line for line in lines if line)
+
+
+def _field_texts(cls: type) -> dict[str, str]:
+    """Return the text that stands under each field of a class, which Python itself does not keep."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
