@@ -44,8 +44,9 @@ def same(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_learning_lowers_the_loss_and_raises_the_likelihood_of_held_out_episodes(config: Any, dataset: Dataset) -> None:
-    learner = built(replace(config, steps=200, learning_rate=1e-3), dataset)
+@pytest.mark.parametrize("costs", [1, 2])
+def test_learning_lowers_the_loss_and_raises_the_likelihood_of_held_out_episodes(config: Any, costs: int) -> None:
+    learner = built(replace(config, steps=200, learning_rate=1e-3), small_dataset(costs, episodes=200))
     before = learner.validate()["nll"]
     losses = [metrics["loss"] for metrics in run(learner, 0, 120)]
     assert np.mean(losses[-20:]) < np.mean(losses[:20]) - 0.1

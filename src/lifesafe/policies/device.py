@@ -1,0 +1,54 @@
+"""The device that is trained on, by name."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from lifesafe.errors import ConfigError
+
+
+def check_device(device: str) -> torch.device:
+    """Return the device of this name: "cpu", "cuda", "cuda:1" or "mps".
+
+    Raises:
+        ConfigError: If there is no such device here.
+    """
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ConfigError(f'device = {device!r} is not a device; give "cpu", "cuda" or "mps".') from error
+    if found.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if (found.index or 0) >= count:
+            raise ConfigError(
+                f'device = {device!r} is not here: PyTorch finds {count} CUDA devices. Give device="cpu".'
+            )
+    elif found.type == "mps":
+        if not torch.backends.mps.is_available():
+            raise ConfigError(f'device = {device!r} is not here: PyTorch finds no Apple GPU. Give device="cpu".')
+    elif found.type != "cpu":
+        raise ConfigError(f'device = {device!r} is not supported; give "cpu", "cuda" or "mps".')
+    return found
+
+
+def random_state(device: torch.device) -> dict[str, Tensor]:
+    """Return the state of torch's global generators that training on a device draws from."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    elif device.type == "mps":
+        states["mps"] = torch.mps.get_rng_state()
+    return states
+
+
+def set_random_state(device: torch.device, states: dict[str, Tensor]) -> None:
+    """Put torch's global generators into a state that `random_state` returned.
+
+    The state of a device that it does not have, as when training moves to another device, is left as it is.
+    """
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda" and "cuda" in states:
+        torch.cuda.set_rng_state(states["cuda"], device)
+    elif device.type == "mps" and "mps" in states:
+        torch.mps.set_rng_state(states["mps"])

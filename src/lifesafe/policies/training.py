@@ -1,0 +1,317 @@
+"""Train a policy: the one loop, whatever the method, resumable after any interruption."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lifesafe._config import fingerprint, to_plain
+from lifesafe._random import integer
+from lifesafe.data import Dataset
+from lifesafe.errors import CheckpointError, ConfigError
+from lifesafe.policies.checkpoint import MANIFEST, load, read_manifest, save
+from lifesafe.policies.device import check_device, random_state, set_random_state
+from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
+from lifesafe.policies.logs import Log, LogKind, check_log, open_log
+from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
+
+POLICY, TRAINING = "policy", "training"
+_REPORT_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a training is.
+
+    Attributes:
+        step: Gradient steps taken.
+        steps: Gradient steps in all.
+        metrics: The last ones logged; empty before the first.
+        steps_per_second: Throughput of late; 0 before it is known.
+        seconds_left: Time until the last step at this throughput; infinite before it is known.
+    """
+
+    step: int
+    steps: int
+    metrics: Mapping[str, float]
+    steps_per_second: float
+
+    @property
+    def seconds_left(self) -> float:
+        return (self.steps - self.step) / self.steps_per_second if self.steps_per_second else math.inf
+
+
+def train(
+    config: LearnerConfig,
+    dataset: Dataset,
+    *,
+    seed: int = 0,
+    directory: str | Path | None = None,
+    device: str = "cpu",
+    compile: bool = False,
+    log: LogKind = "csv",
+    log_every: int = 100,
+    validate_every: int = 1000,
+    checkpoint_every: float = 60.0,
+    progress: Callable[[Progress], None] | None = None,
+) -> StoredPolicy:
+    """Return the policy that a method learns from a dataset.
+
+    With a directory, a training that was killed or interrupted goes on from its last checkpoint when called again
+    with the same config, dataset and seed, and ends with the same weights, bit by bit, as one that was not (on a CPU
+    with the same number of threads); a finished one returns its policy at once. The directory then holds `policy`
+    (see `load`) and `training` (the last checkpoint, the log).
+
+    Args:
+        config: The method and its settings: `CDTConfig()`, `RvSConfig()`.
+        dataset: What to learn from.
+        seed: Decides all that is random.
+        directory: Where to keep checkpoints, logs and the policy; without one nothing is written.
+        device: "cpu", "cuda", "cuda:1" or "mps".
+        compile: Whether to let `torch.compile` fuse the computation: slow to start, faster to run.
+        log: Where metrics go: "csv" (`training/log.csv`), "tensorboard", "wandb" or "none".
+        log_every: Steps that are averaged into one row of the log.
+        validate_every: Steps between measurements on held-out episodes; the last step is always measured.
+        checkpoint_every: Seconds between checkpoints; 0 for one after every step.
+        progress: Called about twice a second and whenever metrics are logged; see `progress_bar`.
+
+    Raises:
+        ConfigError: If an argument is impossible, the directory belongs to another training, or the loss is not
+            finite any more.
+        DatasetError: If the dataset cannot be learned from.
+        CheckpointError: If a checkpoint is damaged or cannot be written.
+        DependencyError: If the package of the chosen log is not installed.
+    """
+    if log_every < 1 or validate_every < 1 or not checkpoint_every >= 0:
+        raise ConfigError(
+            "log_every and validate_every must be at least 1, checkpoint_every at least 0;"
+            f" got {log_every}, {validate_every} and {checkpoint_every}."
+        )
+    if config.steps < 1:
+        raise ConfigError(f"steps must be at least 1; got {config.steps}.")
+    place = check_device(device)
+    root = None if directory is None else Path(directory)
+    check_log(log, root)
+    schedule = _Schedule(config.steps, log_every, validate_every, checkpoint_every)
+    with _private_random_state(place, seed):
+        if root is None:
+            learner = config.build(dataset, seed=seed, device=device, compile=compile)
+            return _Training(learner, schedule, place, progress).run()
+        identity = Identity(type(config).__name__, to_plain(config), dataset.fingerprint, int(seed))
+        files = TrainingDirectory(root / TRAINING, identity)
+        with files.open():
+            if (root / POLICY / MANIFEST).exists():
+                return _finished(root / POLICY, identity)
+            state = files.read()  # before the learner is built, which may take a while
+            learner = config.build(dataset, seed=seed, device=device, compile=compile)
+            training = _Training(learner, schedule, place, progress, files)
+            if state is not None:
+                training.load_state(state)
+            run = f"{type(config).__name__}-{fingerprint(identity.plain(), 16)}"
+            with contextlib.closing(
+                open_log(log, root / TRAINING, step=training.step, run=run, config=identity.config)
+            ) as training.log:
+                policy = training.run()
+            save(policy, root / POLICY, training=identity.plain())
+            return policy
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """When what is due."""
+
+    steps: int
+    log_every: int
+    validate_every: int
+    checkpoint_every: float
+
+    def validates(self, step: int) -> bool:
+        return step % self.validate_every == 0 or step == self.steps
+
+    def logs(self, step: int) -> bool:
+        return step % self.log_every == 0 or self.validates(step)
+
+
+@dataclass
+class _Means:
+    """Sums of metrics since the last row of the log, kept on the device until then."""
+
+    count: int = 0
+    sums: dict[str, Tensor] = field(default_factory=dict)
+
+    def add(self, metrics: Mapping[str, Tensor]) -> None:
+        self.sums = {name: self.sums[name] + value if self.count else value for name, value in metrics.items()}
+        self.count += 1
+
+    def values(self) -> dict[str, float]:
+        return {name: float(total) / self.count for name, total in self.sums.items()}
+
+
+class _Training:
+    """A learner on its way."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        schedule: _Schedule,
+        device: torch.device,
+        progress: Callable[[Progress], None] | None,
+        files: TrainingDirectory | None = None,
+    ) -> None:
+        self.step = 0
+        self.log: Log | None = None
+        self._learner = learner
+        self._schedule = schedule
+        self._device = device
+        self._files = files
+        self._means = _Means()
+        self._clock = _Clock()
+        self._report = _Report(schedule.steps, progress)
+        self._saved_step = -1
+        self._saved_at = time.monotonic()
+
+    def run(self) -> StoredPolicy:
+        with _held_interrupts(self._files is not None) as interrupted:
+            while self.step < self._schedule.steps:
+                self._means.add(self._learner.update(self.step))
+                self.step += 1
+                metrics = self._log() if self._schedule.logs(self.step) else None
+                self._report(self.step, metrics)
+                if interrupted.is_set() or self._is_checkpoint_due():
+                    self._checkpoint()
+                if interrupted.is_set():
+                    raise KeyboardInterrupt
+        return self._learner.policy()
+
+    def load_state(self, state: TrainingState) -> None:
+        try:
+            self._learner.load_state(under("learner", state.tensors), state.plain["learner"])
+            self._means = _Means(state.plain["averaged"], under("metrics", state.tensors))
+            self._means.sums = {name: value.to(self._device) for name, value in self._means.sums.items()}
+            self._clock = _Clock(state.plain["seconds"])
+            set_random_state(self._device, under("random", state.tensors))
+        except (KeyError, ValueError, TypeError, RuntimeError) as error:
+            raise CheckpointError(
+                f"The checkpoint of step {state.step} does not fit this version of lifesafe: {error}."
+                " Train again into another directory."
+            ) from error
+        self.step = self._saved_step = state.step
+
+    def _log(self) -> dict[str, float]:
+        metrics = self._means.values()
+        self._means = _Means()
+        if self._schedule.validates(self.step):
+            metrics |= {f"held_out_{name}": value for name, value in self._learner.validate().items()}
+        broken = {name: value for name, value in metrics.items() if not math.isfinite(value)}
+        if broken:
+            name, value = next(iter(broken.items()))
+            raise ConfigError(
+                f"Training broke down: {name} is {value} at step {self.step}. Give a smaller learning_rate, or look"
+                ' for extreme values in the data ("lifesafe data check").'
+            )
+        if self.log is not None:
+            self.log.write(self.step, {**metrics, "seconds": round(self._clock.seconds, 3)})
+        return metrics
+
+    def _is_checkpoint_due(self) -> bool:
+        waited = time.monotonic() - self._saved_at
+        return waited >= self._schedule.checkpoint_every or self.step == self._schedule.steps
+
+    def _checkpoint(self) -> None:
+        if self._files is None or self.step == self._saved_step:
+            return
+        tensors, plain = self._learner.state()
+        self._files.write(
+            TrainingState(
+                step=self.step,
+                tensors={
+                    **prefixed("learner", tensors),
+                    **prefixed("metrics", self._means.sums),
+                    **prefixed("random", random_state(self._device)),
+                },
+                plain={"learner": plain, "averaged": self._means.count, "seconds": self._clock.seconds},
+            )
+        )
+        self._saved_step, self._saved_at = self.step, time.monotonic()
+
+
+class _Clock:
+    """Seconds that a training took, those before it was resumed included."""
+
+    def __init__(self, before: float = 0.0) -> None:
+        self._start = time.monotonic() - before
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._start
+
+
+class _Report:
+    """Tells a caller how training goes, now and then."""
+
+    def __init__(self, steps: int, callback: Callable[[Progress], None] | None) -> None:
+        self._steps = steps
+        self._callback = callback
+        self._metrics: dict[str, float] = {}
+        self._marks: deque[tuple[float, int]] = deque(maxlen=20)  # when which step was done
+        self._told = -math.inf
+
+    def __call__(self, step: int, metrics: dict[str, float] | None) -> None:
+        if self._callback is None:
+            return
+        now = time.monotonic()
+        self._metrics |= metrics or {}
+        if metrics is None and now - self._told < _REPORT_SECONDS:
+            return
+        self._told = now
+        self._marks.append((now, step))
+        seconds = now - self._marks[0][0]
+        rate = (step - self._marks[0][1]) / seconds if seconds > 0 else 0.0
+        self._callback(Progress(step, self._steps, dict(self._metrics), rate))
+
+
+def _finished(path: Path, identity: Identity) -> StoredPolicy:
+    identity.check(read_manifest(path).get("training"), path)
+    return load(path)
+
+
+@contextlib.contextmanager
+def _private_random_state(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's global generators, from which dropout draws, and give the caller's back at the end."""
+    before = random_state(device)
+    torch.manual_seed(integer(seed, "train"))
+    try:
+        yield
+    finally:
+        set_random_state(device, before)
+
+
+@contextlib.contextmanager
+def _held_interrupts(hold: bool) -> Iterator[threading.Event]:
+    """Let the first Ctrl-C set the event, so that a step is not torn; the second one acts as usual."""
+    interrupted = threading.Event()
+    is_main = threading.current_thread() is threading.main_thread()
+    if not hold or not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupted
+        return
+
+    def hold_once(*_: Any) -> None:
+        interrupted.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, hold_once)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,277 @@
+import csv
+import io
+import json
+import math
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lifesafe.data import Dataset
+from lifesafe.errors import CheckpointError, ConfigError, DependencyError
+from lifesafe.policies import Progress, RvSConfig, StoredPolicy, load, progress_bar, train
+from lifesafe.policies.progress import duration
+from lifesafe.policies.rvs import RvSLearner
+from small_data import small_dataset
+from small_methods import METHODS
+
+SMALL = RvSConfig(steps=30, batch=16, width=8)
+
+
+class StopError(Exception):
+    """Stops a training from within."""
+
+
+def stop_at(step: int) -> Any:
+    def progress(now: Progress) -> None:
+        if now.step >= step:
+            raise StopError
+
+    return progress
+
+
+def same(first: StoredPolicy, second: StoredPolicy) -> bool:
+    a, b = first.tensors(), second.tensors()
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def rows(directory: Path) -> list[dict[str, str]]:
+    with (directory / "training" / "log.csv").open(newline="") as stream:
+        return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(stream)]
+
+
+def test_without_a_directory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    train(SMALL, small_dataset())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_does_not_change_the_result(tmp_path: Path) -> None:
+    first = train(SMALL, small_dataset(), seed=3)
+    second = train(SMALL, small_dataset(), seed=3, directory=tmp_path / "run", checkpoint_every=0, log_every=7)
+    assert same(first, second)
+    assert same(first, load(tmp_path / "run"))
+    assert not same(first, train(SMALL, small_dataset(), seed=4))
+
+
+def test_the_callers_random_state_neither_matters_nor_changes() -> None:
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first = train(SMALL, small_dataset())
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.manual_seed(2)
+    assert same(first, train(SMALL, small_dataset()))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("checkpoint_every", [0, 1e9])
+def test_an_interrupted_training_goes_on_bit_by_bit(tmp_path: Path, method: str, checkpoint_every: float) -> None:
+    config, dataset = replace(METHODS[method], steps=20), small_dataset()
+    options: dict[str, Any] = {"log_every": 3, "validate_every": 8, "checkpoint_every": checkpoint_every}
+    whole = train(config, dataset, directory=tmp_path / "whole", **options)
+    for step in (4, 9, 10, 17):
+        with pytest.raises(StopError):
+            train(config, dataset, directory=tmp_path / "run", progress=stop_at(step), **options)
+    assert same(train(config, dataset, directory=tmp_path / "run", **options), whole)
+    assert rows(tmp_path / "run") == rows(tmp_path / "whole")
+
+
+def test_the_log_has_the_means_between_its_rows(tmp_path: Path) -> None:
+    dataset = small_dataset()
+    train(SMALL, dataset, directory=tmp_path / "each", log_every=1, validate_every=10)
+    train(SMALL, dataset, directory=tmp_path / "ten", log_every=10, validate_every=20)
+    each, ten = rows(tmp_path / "each"), rows(tmp_path / "ten")
+    assert [int(row["step"]) for row in each] == list(range(1, 31))
+    assert [int(row["step"]) for row in ten] == [10, 20, 30]
+    for index, row in enumerate(ten):
+        mean = np.mean([float(one["loss"]) for one in each[10 * index : 10 * index + 10]])
+        assert float(row["loss"]) == pytest.approx(mean, rel=1e-5)
+    assert [row["step"] for row in ten if row["held_out_nll"]] == ["20", "30"]  # the last step is always measured
+
+
+def test_a_finished_training_returns_its_policy_at_once(tmp_path: Path) -> None:
+    first = train(SMALL, small_dataset(), directory=tmp_path)
+    shutil.rmtree(tmp_path / "training")
+
+    def never(_: Progress) -> None:
+        raise StopError
+
+    assert same(train(SMALL, small_dataset(), directory=tmp_path, progress=never), first)
+
+
+def test_a_lost_policy_is_written_again_from_the_last_checkpoint(tmp_path: Path) -> None:
+    first = train(SMALL, small_dataset(), directory=tmp_path)
+    shutil.rmtree(tmp_path / "policy")
+    assert same(train(SMALL, small_dataset(), directory=tmp_path), first)
+    assert same(load(tmp_path), first)
+    assert len(rows(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_another_training_in_the_same_directory_is_refused(tmp_path: Path, finished: bool) -> None:
+    dataset = small_dataset()
+    if finished:
+        train(SMALL, dataset, directory=tmp_path)
+    else:
+        with pytest.raises(StopError):
+            train(SMALL, dataset, directory=tmp_path, log_every=5, checkpoint_every=0, progress=stop_at(10))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"another training, .*config\.width = 8 there, 9 here"):
+        train(replace(SMALL, width=9), dataset, directory=tmp_path)
+    with pytest.raises(ConfigError, match=r"seed 0 there, 1 here"):
+        train(SMALL, dataset, seed=1, directory=tmp_path)
+    with pytest.raises(ConfigError, match=r"dataset [0-9a-f]{8} there, [0-9a-f]{8} here"):
+        train(SMALL, small_dataset(seed=1), directory=tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_ctrl_c_keeps_the_step_it_came_in(tmp_path: Path) -> None:
+    def interrupt(now: Progress) -> None:
+        if now.step == 10:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    dataset, handler = small_dataset(), signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(SMALL, dataset, directory=tmp_path / "run", log_every=5, progress=interrupt)
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert json.loads((tmp_path / "run" / "training" / "state.json").read_text())["step"] == 10
+    assert same(train(SMALL, dataset, directory=tmp_path / "run"), train(SMALL, dataset))
+
+
+def test_a_handler_of_the_caller_is_left_alone(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        own = signal.getsignal(signal.SIGINT)
+        found: list[Any] = []
+        train(
+            SMALL, small_dataset(), directory=tmp_path, progress=lambda _: found.append(signal.getsignal(signal.SIGINT))
+        )
+        assert set(found) == {own}
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_training_runs_in_other_threads_too(tmp_path: Path) -> None:
+    found: list[StoredPolicy] = []
+    thread = threading.Thread(target=lambda: found.append(train(SMALL, small_dataset(), directory=tmp_path)))
+    thread.start()
+    thread.join()
+    assert same(found[0], train(SMALL, small_dataset()))
+
+
+def test_a_full_disk_is_reported_and_the_checkpoint_before_stays(small_disk: Path) -> None:
+    config, dataset = RvSConfig(steps=30, batch=16, width=16), small_dataset()
+
+    def fill(now: Progress) -> None:
+        if now.step == 20:
+            with (small_disk / "filler").open("ab", buffering=0) as stream:
+                while True:
+                    try:
+                        stream.write(b"x" * 4096)
+                    except OSError:
+                        break
+
+    options: dict[str, Any] = {"directory": small_disk / "run", "log_every": 10, "checkpoint_every": 0}
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        train(config, dataset, progress=fill, **options)
+    (small_disk / "filler").unlink()
+    assert json.loads((small_disk / "run" / "training" / "state.json").read_text())["step"] == 19
+    assert same(train(config, dataset, **options), train(config, dataset))
+
+
+def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"directory": tmp_path, "log_every": 5, "checkpoint_every": 0}
+    with pytest.raises(StopError):
+        train(SMALL, small_dataset(), progress=stop_at(10), **options)
+    real = RvSLearner.load_state
+
+    def without_generator(self: RvSLearner, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
+        real(self, {name: value for name, value in tensors.items() if name != "generator"}, plain)
+
+    monkeypatch.setattr(RvSLearner, "load_state", without_generator)
+    with pytest.raises(CheckpointError, match="checkpoint of step 9 does not fit"):
+        train(SMALL, small_dataset(), **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BreakingConfig:
+    steps: int = 30
+
+    def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> Any:
+        return BreakingLearner(SMALL, dataset, seed=seed, device=device, compile=compile)
+
+
+class BreakingLearner(RvSLearner):
+    def update(self, step: int) -> dict[str, Tensor]:
+        return {"loss": torch.tensor(math.nan if step == 17 else 1.0)}
+
+
+def test_a_loss_that_is_not_finite_ends_the_training() -> None:
+    with pytest.raises(ConfigError, match=r"loss is nan at step 20\. Give a smaller learning_rate"):
+        train(BreakingConfig(), small_dataset(), log_every=5)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"log_every": 0}, {"validate_every": 0}, {"checkpoint_every": -1}, {"checkpoint_every": math.nan}]
+)
+def test_impossible_intervals_are_refused(arguments: Any) -> None:
+    with pytest.raises(ConfigError, match="at least"):
+        train(SMALL, small_dataset(), **arguments)
+
+
+def test_arguments_are_checked_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(DependencyError):
+        train(SMALL, small_dataset(), directory=tmp_path / "run", log="wandb")
+    with pytest.raises(ConfigError):
+        train(SMALL, small_dataset(), directory=tmp_path / "run", device="cuda:99")
+    with pytest.raises(ConfigError):
+        train(SMALL, small_dataset(), directory=tmp_path / "run", seed=-1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_tells_step_metrics_and_time_left() -> None:
+    told: list[Progress] = []
+    train(SMALL, small_dataset(), log_every=10, validate_every=20, progress=told.append)
+    assert told[-1].step == told[-1].steps == 30
+    assert told[-1].seconds_left == 0
+    assert told[-1].steps_per_second > 0
+    assert {"loss", "held_out_nll"} <= told[-1].metrics.keys()
+    steps = [one.step for one in told]
+    assert steps == sorted(set(steps))
+    assert set(steps) >= {10, 20, 30}
+    assert told[0].seconds_left == math.inf  # nothing is known yet
+
+
+def test_a_progress_bar_shows_the_end_of_a_training() -> None:
+    stream = io.StringIO()
+    with progress_bar("learning", stream) as progress:
+        train(SMALL, small_dataset(), log_every=10, progress=progress)
+    shown = " ".join(stream.getvalue().split())
+    assert "learning" in shown
+    assert "30/30" in shown
+    assert "steps/s" in shown
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "0s"), (59.6, "1m 00s"), (75, "1m 15s"), (4000, "1h 06m")])
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler's own
+def test_a_compiled_training_learns_the_same() -> None:
+    config = replace(SMALL, dropout=0.0)
+    first, second = (train(config, small_dataset(), compile=flag).tensors() for flag in (False, True))
+    for name, tensor in first.items():
+        torch.testing.assert_close(second[name], tensor, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,164 @@
+import json
+import os
+import random
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+import torch
+
+from lifesafe.errors import CheckpointError, ConfigError
+from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
+
+IDENTITY = Identity("RvSConfig", {"steps": 10, "width": 8}, "d" * 64, 0)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TrainingDirectory:
+    directory = TrainingDirectory(tmp_path / "run" / "training", IDENTITY)
+    with directory.open():
+        pass
+    return directory
+
+
+def state(step: int, size: int = 4) -> TrainingState:
+    tensors = {"weights": torch.full((size,), float(step)), "random": torch.arange(5, dtype=torch.uint8)}
+    return TrainingState(step, tensors, {"seconds": step / 3})
+
+
+def check(found: TrainingState | None, step: int) -> None:
+    assert found is not None
+    expected = state(step, size=len(found.tensors["weights"]))
+    assert found.step == step
+    assert found.plain == expected.plain
+    assert found.tensors.keys() == expected.tensors.keys()
+    for name, tensor in expected.tensors.items():
+        assert torch.equal(found.tensors[name], tensor)
+
+
+def test_before_the_first_checkpoint_there_is_none(files: TrainingDirectory) -> None:
+    assert files.read() is None
+
+
+def test_the_last_checkpoint_comes_back(files: TrainingDirectory) -> None:
+    for step in (3, 5, 12):
+        files.write(state(step))
+        check(files.read(), step)
+
+
+def test_older_checkpoints_are_removed(files: TrainingDirectory) -> None:
+    for step in (3, 5):
+        files.write(state(step))
+    assert sorted(path.name for path in files.path.iterdir()) == ["lock", "state-5.safetensors", "state.json"]
+
+
+def test_what_killed_writers_left_is_passed_over_and_cleared_away(files: TrainingDirectory) -> None:
+    files.write(state(3))
+    (files.path / "state-5.safetensors").write_bytes(b"half")
+    (files.path / ".state.json.abc.tmp").write_bytes(b"half")
+    check(files.read(), 3)
+    files.write(state(5))
+    check(files.read(), 5)
+    assert sorted(path.name for path in files.path.iterdir()) == ["lock", "state-5.safetensors", "state.json"]
+
+
+@pytest.mark.parametrize("name", ["state.json", "state-3.safetensors"])
+def test_damage_is_found(files: TrainingDirectory, name: str) -> None:
+    files.write(state(3))
+    content, chance = (files.path / name).read_bytes(), random.Random(0)
+    for _ in range(30):
+        place = chance.randrange(len(content) - 1)
+        changed = bytearray(content)
+        changed[place] ^= 0x80  # not ASCII any more
+        (files.path / name).write_bytes(bytes(changed))
+        with pytest.raises(CheckpointError, match="damaged or was edited"):
+            files.read()
+    for length in (0, len(content) // 2):
+        (files.path / name).write_bytes(content[:length])
+        with pytest.raises(CheckpointError, match="damaged or was edited"):
+            files.read()
+
+
+def test_an_edited_step_is_found(files: TrainingDirectory) -> None:
+    files.write(state(3))
+    body = json.loads((files.path / "state.json").read_text())
+    (files.path / "state.json").write_text(json.dumps({**body, "step": 4}))
+    with pytest.raises(CheckpointError, match=r"Remove .*training to train from the start"):
+        files.read()
+
+
+def test_missing_tensors_are_named(files: TrainingDirectory) -> None:
+    files.write(state(3))
+    (files.path / "state-3.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"state-3\.safetensors is missing"):
+        files.read()
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (Identity("RvSConfig", {"steps": 10, "width": 9}, "d" * 64, 0), "config.width = 8 there, 9 here"),
+        (Identity("RvSConfig", {"steps": 10, "width": 8}, "e" * 64, 0), "dataset dddddddd there, eeeeeeee here"),
+        (Identity("RvSConfig", {"steps": 10, "width": 8}, "d" * 64, 1), "seed 0 there, 1 here"),
+        (Identity("CDTConfig", {"steps": 10, "width": 8}, "d" * 64, 0), "method RvSConfig there, CDTConfig here"),
+    ],
+)
+def test_another_training_is_refused(files: TrainingDirectory, other: Identity, difference: str) -> None:
+    files.write(state(3))
+    with pytest.raises(
+        ConfigError, match=r"belongs to another training, [0-9a-f]{8}; this one is [0-9a-f]{8}"
+    ) as found:
+        TrainingDirectory(files.path, other).read()
+    assert difference in str(found.value)
+
+
+def test_two_trainings_in_one_place_are_refused(files: TrainingDirectory) -> None:
+    with files.open(), pytest.raises(CheckpointError, match="Another process trains in"), ExitStack() as stack:
+        stack.enter_context(TrainingDirectory(files.path, IDENTITY).open())
+    with files.open():
+        pass
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk: Path) -> None:
+    files = TrainingDirectory(small_disk / "training", IDENTITY)
+    with files.open():
+        files.write(state(3, size=40_000))
+        for _ in range(3):
+            with pytest.raises(
+                CheckpointError, match=r"No space left on device\. Step 5 is lost, the checkpoint before it is whole"
+            ):
+                files.write(state(5, size=40_000))
+            check(files.read(), 3)
+        files.write(state(6, size=20_000))
+        check(files.read(), 6)
+
+
+@pytest.mark.parametrize("failing", ["fsync", "open", "replace"])
+def test_whatever_fails_while_writing_the_last_checkpoint_is_whole(
+    files: TrainingDirectory, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    files.write(state(3))
+    real: Callable[..., object] = getattr(os, failing)
+    for fails_at in range(1, 20):
+        calls = 0
+
+        def fail(*arguments: object, fails_at: int = fails_at, **options: object) -> object:
+            nonlocal calls
+            calls += 1
+            if calls == fails_at:
+                raise OSError(28, "No space left on device")
+            return real(*arguments, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, failing, fail)
+            with suppress(CheckpointError):
+                files.write(state(5))
+            last = files.read()
+        assert last is not None
+        check(last, last.step)
+        if calls < fails_at:
+            assert last.step == 5
+            return
+        files.write(state(3))
+    pytest.fail("not all calls were made to fail")
