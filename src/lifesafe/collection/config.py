@@ -1,0 +1,87 @@
+"""Settings of a collection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lifesafe.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollectionConfig:
+    """PPO-Lagrangian with one network for all limits, its whole training logged."""
+
+    steps: int = 4_000_000
+    """Steps of the environment to take in all."""
+    tightest: float = 5.0
+    """Smallest limit that the behavior is trained for, per cost."""
+    loosest: float = 100.0
+    """Largest limit that the behavior is trained for, per cost."""
+    forfeit: float = 1.0
+    """Cost of each step that an episode misses because it ended by itself, as a fraction of the largest. It is charged
+    in learning only, and not logged: to fall must not be a way to save costs."""
+    rows: int = 32
+    """Environments that learn together."""
+    exhibits: int = 4
+    """Further environments in which the behavior acts with little noise; they are logged but not learned from."""
+    segment: int = 128
+    """Steps of every environment between two updates."""
+    width: int = 64
+    """Units of each of the two hidden layers."""
+    noise: float = 0.6
+    """Standard deviation of the action noise at the start; it is learned."""
+    least_noise: float = 0.1
+    """Standard deviation below which the noise does not fall."""
+    discount: float = 0.99
+    """Discount of rewards."""
+    cost_discount: float = 0.99
+    """Discount of costs."""
+    trace: float = 0.95
+    """Weight of longer returns in an advantage, lambda of GAE."""
+    learning_rate: float = 1e-3
+    """Step size of Adam at the start; it falls to a tenth at the end."""
+    epochs: int = 8
+    """Passes over each batch."""
+    minibatch: int = 512
+    """Transitions in one gradient step."""
+    clip: float = 0.2
+    """Farthest that a probability ratio may move from one."""
+    divergence: float = 0.03
+    """Mean divergence from the old behavior at which an update ends early."""
+    entropy: float = 0.0
+    """Weight of the entropy of the behavior."""
+    knots: int = 9
+    """Points of the sweep that have a Lagrange multiplier of their own; it is interpolated between them."""
+    multiplier_rate: float = 0.08
+    """Largest change of the logarithm of a multiplier that one episode makes."""
+    episodes: int = 2000
+    """Episodes of the dataset, about; they are thinned evenly over the plane of cost and reward."""
+    kept: float = 1.0
+    """Episodes that cost more than this fraction of the loosest limit are left out of the dataset."""
+    cost_cells: int = 60
+    """Cells of that plane along the cost."""
+    reward_cells: int = 50
+    """Cells of that plane along the reward."""
+    save_seconds: float = 20.0
+    """Time between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise ConfigError(f"{name} must be at least {least}; got {getattr(self, name)}.")
+        for name in ("discount", "cost_discount", "trace"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must be between 0 and 1; got {getattr(self, name)}.")
+        for name in ("noise", "least_noise", "kept", "learning_rate", "clip", "divergence", "multiplier_rate"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if not 0 < self.tightest < self.loosest:
+            raise ConfigError(f"Give 0 < tightest < loosest; got {self.tightest} and {self.loosest}.")
+
+
+_LEAST = {
+    **dict.fromkeys(("steps", "rows", "segment", "width", "epochs", "minibatch"), 1),
+    **dict.fromkeys(("episodes", "cost_cells", "reward_cells"), 1),
+    **dict.fromkeys(("exhibits", "save_seconds", "entropy", "forfeit"), 0),
+    "knots": 2,
+}

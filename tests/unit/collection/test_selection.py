@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from lifesafe.collection.selection import frontier, select
+
+
+def plane(episodes: int = 3000) -> np.ndarray:
+    random = np.random.default_rng(0)
+    costs = random.gamma(1.0, 20.0, size=episodes).round()
+    return np.column_stack([random.normal(200 + costs, 40), costs])
+
+
+@pytest.mark.parametrize("costs", [1, 2])
+def test_the_frontier_is_what_no_episode_beats(costs: int) -> None:
+    random = np.random.default_rng(costs)
+    returns = random.integers(0, 12, size=(150, 1 + costs)).astype(float)
+    gains = returns * np.array([1] + [-1] * costs)
+    for index, found in enumerate(frontier(returns)):
+        better = (gains >= gains[index]).all(axis=1) & (gains > gains[index]).any(axis=1)
+        twins = np.flatnonzero((gains == gains[index]).all(axis=1))
+        assert found == (not better.any() and twins[0] == index)
+
+
+def test_the_whole_frontier_is_kept() -> None:
+    returns = plane()
+    chosen = select(returns, highest=1e9, episodes=100, cost_cells=10, reward_cells=10, seed=0)
+    assert set(np.flatnonzero(frontier(returns))) <= set(chosen)
+
+
+def test_about_as_many_episodes_are_kept_as_asked_for() -> None:
+    chosen = select(plane(), highest=1e9, episodes=800, cost_cells=20, reward_cells=20, seed=0)
+    assert 700 < len(chosen) <= 800 + frontier(plane()).sum()
+    assert (np.diff(chosen) > 0).all()
+
+
+def test_crowded_places_are_thinned_and_lonely_ones_are_not() -> None:
+    crowd = np.column_stack([np.full(1000, 100.0), np.full(1000, 5.0)])
+    lonely = np.array([[0.0, 90.0], [50.0, 60.0]])
+    chosen = select(np.vstack([crowd, lonely]), highest=1e9, episodes=30, cost_cells=10, reward_cells=10, seed=0)
+    assert {1000, 1001} <= set(chosen)
+    assert len(chosen) <= 31
+
+
+def test_all_are_kept_where_there_are_few() -> None:
+    returns = plane(50)
+    assert len(select(returns, highest=1e9, episodes=2000, cost_cells=60, reward_cells=50, seed=0)) == 50
+
+
+def test_episodes_that_cost_too_much_are_left_out() -> None:
+    returns = plane()
+    chosen = select(returns, highest=40.0, episodes=500, cost_cells=10, reward_cells=10, seed=0)
+    assert returns[chosen, 1].max() == 40
+    assert set(np.flatnonzero(frontier(returns) & (returns[:, 1] <= 40))) <= set(chosen)

@@ -1,0 +1,87 @@
+"""The commands that learn: what they print, where they write, how they refuse."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lifesafe.cli import main
+from lifesafe.cli.learning import parse_settings, settings_help
+from lifesafe.errors import ConfigError
+from lifesafe.policies import CDTConfig, load
+
+QUICK = ["--policy", "rvs", "--set", "steps=3", "--set", "batch=16", "--set", "width=8"]
+
+
+@pytest.fixture(autouse=True)
+def _empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [("steps=20", 20), ("width = 8", 8), ("lr=1e-3", 1e-3), ("sliding=false", False), ("mode=mild", "mild")],
+)
+def test_settings_are_read_as_toml(word: str, value: object) -> None:
+    assert list(parse_settings([word]).values()) == [value]
+
+
+@pytest.mark.parametrize("word", ["steps", "=3", ""])
+def test_a_setting_without_a_key_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match="KEY=VALUE"):
+        parse_settings([word])
+
+
+def test_the_settings_are_listed_with_their_texts() -> None:
+    text = settings_help(CDTConfig(width=64))
+    assert "width = 64\n    Size of every token.\n" in text
+
+
+def test_training_leaves_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", *QUICK, "--out", "run"]) == 0
+    assert capsys.readouterr().out == "Policy: run/policy\n"
+    assert load("run/policy").config.width == 8
+
+
+def test_training_again_is_free_and_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", *QUICK, "--out", "run"]) == 0
+    assert main(["train", "PointCircle", *QUICK, "--out", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.partition("\n")[2])["policy"] == "run/policy"
+    assert main(["train", "PointCircle", *QUICK, "--set", "steps=4", "--out", "run"]) == 2
+    assert "steps" in capsys.readouterr().err
+
+
+def test_an_unknown_setting_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", "--set", "witdh=8"]) == 2
+    assert "Did you mean 'width'?" in capsys.readouterr().err
+
+
+def test_an_unknown_task_is_named_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["train"], ["alignment"], ["data", "collect"]):
+        assert main([*command, "PointCirle"]) == 2
+        assert "Did you mean 'PointCircle'?" in capsys.readouterr().err
+
+
+def test_help_lists_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", "--policy", "rvs", "--set", "help"]) == 0
+    assert "Gradient steps." in capsys.readouterr().out
+    assert main(["data", "collect", "CarCircle", "--set", "help"]) == 0
+    assert "steps = 1500000" in capsys.readouterr().out
+
+
+def test_alignment_draws_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["alignment", "PointCircle", *QUICK, "--seeds", "2", "--rewards", "2", "--costs", "2", "--episodes", "2"]
+    assert main([*words, "--workers", "0", "--out", "study"]) == 0
+    assert capsys.readouterr().out.endswith("Picture: study/alignment.png\n")
+    assert Path("study/alignment.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*words, "--workers", "0", "--out", "study", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["points"]) == 8
+
+
+def test_collecting_gives_data_that_can_be_trained_on(capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--set", "steps=2000", "--set", "rows=4", "--set", "exhibits=1", "--set", "segment=50", "--set", "epochs=1"]
+    assert main(["data", "collect", "PointCircle", *few, "--out", "made", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["episodes"] >= 5
+    assert main(["train", "PointCircle", *QUICK, "--data", told["path"], "--out", "run"]) == 0
