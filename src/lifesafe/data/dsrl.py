@@ -69,11 +69,11 @@ def read_columns(path: str | Path) -> dict[str, np.ndarray]:
         DatasetError: If the file cannot be read, has none of them, or declares more than it holds.
     """
     path = Path(path)
-    if not path.is_file():  # a directory or a pipe would be opened otherwise, and a pipe waits for ever
-        raise DatasetError(f"{path} is not a file; give the path of an HDF5 file.")
     import h5py  # type: ignore[import-untyped]  # here, so that the data layer loads without it
 
     try:
+        if not path.is_file():  # a directory or a pipe would be opened otherwise, and a pipe waits for ever
+            raise DatasetError(f"{path} is not a file; give the path of an HDF5 file.")
         if not h5py.is_hdf5(path):
             path.open("rb").close()  # says why, if it may not be read
             raise DatasetError(
