@@ -8,6 +8,7 @@ restart an ended episode at the next step; both are taken care of here.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,6 +32,16 @@ class _Pool:
     rows: Int[np.ndarray, " n"]
 
 
+@dataclass(frozen=True, eq=False)
+class _Route:
+    """Which entries of a pool are asked for, and where each of them stands among the rows that are asked for."""
+
+    pool: Any
+    entries: Int[np.ndarray, " m"]
+    places: Int[np.ndarray, " m"]
+    place_of: Int[np.ndarray, " n"]  # of every entry of the pool, asked for or not
+
+
 class EnvPool:
     """Velocity tasks in EnvPool (a `Vector`).
 
@@ -40,7 +51,7 @@ class EnvPool:
         exact_seeds: Whether a seed decides its whole episode. If not, only the first episode of each row is decided
             by its seed and later ones go on with the row's own random stream: the same calls still give the same
             results, and resets cost nothing.
-        threads: Threads in C++; all processors if not given.
+        threads: Threads in C++; unless given, one for each processor, or just one inside a worker process.
     """
 
     def __init__(self, task: Task, size: int, *, exact_seeds: bool = True, threads: int | None = None) -> None:
@@ -50,8 +61,10 @@ class EnvPool:
         self._task, self._make = task, task.make
         self._rows = Rows(task, size)
         self._exact = exact_seeds
-        self._threads = threads or os.cpu_count() or 1
+        alone = multiprocessing.parent_process() is None  # else the workers are the parallelism
+        self._threads = threads or (alone and os.cpu_count()) or 1
         self._pools: list[_Pool] = []
+        self._routed: tuple[Int[np.ndarray, " m"], list[_Route]] | None = None  # the last rows, and the way to them
 
     @property
     def size(self) -> int:
@@ -68,30 +81,24 @@ class EnvPool:
             self._close([pool for pool in self._pools if (pool.rows < 0).all()])
             self._pools.append(self._made(rows, seeds))
         observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
-        for pool in self._pools:
-            inside = np.flatnonzero(np.isin(pool.rows, rows))
-            if len(inside):
-                seen, info = pool.pool.reset(inside.astype(np.int32))
-                observations[_places(rows, pool.rows[info["env_id"]])] = seen
+        for route in self._routes(rows):
+            seen, info = route.pool.reset(route.entries)
+            observations[route.place_of[info["env_id"]]] = seen
         return observations
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
-        taken = self._rows.check(rows, actions)
+        taken = self._rows.check(rows, actions).astype(np.float64)
         m = len(rows)
         observations = np.empty((m, self._task.observations), dtype=np.float32)
         rewards, costs = np.empty(m), np.empty((m, 1))
         terminated, truncated = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
-        at_work = []
-        for pool in self._pools:
-            inside = np.flatnonzero(np.isin(pool.rows, rows))
-            if len(inside):
-                moves = taken[_places(rows, pool.rows[inside])].astype(np.float64)
-                pool.pool.send(moves, inside.astype(np.int32))
-                at_work.append(pool)
-        for pool in at_work:
-            seen, reward, ended, cut_off, info = pool.pool.recv()
-            places = _places(rows, pool.rows[info["env_id"]])
+        routes = self._routes(rows)
+        for route in routes:
+            route.pool.send(taken[route.places], route.entries)
+        for route in routes:
+            seen, reward, ended, cut_off, info = route.pool.recv()
+            places = route.place_of[info["env_id"]]
             observations[places], rewards[places] = seen, reward
             terminated[places], truncated[places] = ended, cut_off
             costs[places, 0] = self._make.too_fast(info)
@@ -115,10 +122,18 @@ class EnvPool:
         for pool in pools:
             pool.pool.close()
             self._pools.remove(pool)
+        self._routed = None
+
+    def _routes(self, rows: Int[np.ndarray, " m"]) -> list[_Route]:
+        """Return the way to the named rows; most steps are of the same rows as the last one."""
+        if self._routed is None or not np.array_equal(self._routed[0], rows):
+            routes = [_route(pool, rows) for pool in self._pools]
+            self._routed = rows.copy(), [route for route in routes if len(route.entries)]
+        return self._routed[1]
 
 
-def _places(rows: Int[np.ndarray, " m"], wanted: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
-    """Return where each wanted row stands among the rows."""
-    order = np.argsort(rows)
-    places: Int[np.ndarray, " n"] = order[np.searchsorted(rows, wanted, sorter=order)]
-    return places
+def _route(pool: _Pool, rows: Int[np.ndarray, " m"]) -> _Route:
+    _, entries, places = np.intersect1d(pool.rows, rows, return_indices=True)
+    place_of = np.full(len(pool.rows), -1)
+    place_of[entries] = places
+    return _Route(pool.pool, entries.astype(np.int32), places, place_of)

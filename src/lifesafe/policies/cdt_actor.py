@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Int
 from torch import Tensor
+from torch.nn import functional
 
 from lifesafe.errors import TrialError
 from lifesafe.policies.cdt_network import CDTNetwork, Steps
@@ -17,11 +19,20 @@ from lifesafe.policies.streaming import Stream
 from lifesafe.returns import Returns, returns_array
 
 
+class Seen(NamedTuple):
+    """What a network is shown of one step of several episodes, scaled as it wants it."""
+
+    coming: Float32[np.ndarray, "m r"]
+    observations: Float32[np.ndarray, "m o"]
+    actions: Float32[np.ndarray, "m a"]
+    """Of the step before; zeros before the first."""
+
+
 class Memory(Protocol):
     """What a network has seen of several episodes."""
 
-    def features(self, steps: Steps, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
-        """Return the features of the current step of each named row; the action in `steps` is that before it."""
+    def features(self, seen: Seen, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
+        """Return the features of the current step of each named row."""
         ...
 
 
@@ -29,11 +40,35 @@ class StreamingMemory:
     """Keeps keys and values: a step costs one step's tokens. Exact, for networks with windows."""
 
     def __init__(self, network: CDTNetwork, episodes: int) -> None:
-        self._embedding = network.embedding
         self._stream = Stream(network.transformer, episodes)
+        self._at_time, self._of_entry = _affine(network)
 
-    def features(self, steps: Steps, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
-        return self._stream.step(self._embedding.newest(steps), times, rows)
+    def features(self, seen: Seen, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
+        shown = torch.from_numpy(np.concatenate(seen, axis=1)).to(self._of_entry.device)
+        at_time = self._at_time[torch.from_numpy(np.minimum(times, len(self._at_time) - 1))]
+        tokens = torch.addmm(at_time, shown, self._of_entry)
+        return self._stream.step(tokens.view(len(times), self._stream.slots, -1), times, rows)
+
+
+def _affine(network: CDTNetwork) -> tuple[Float[Tensor, "times v"], Float[Tensor, "e v"]]:
+    """Return what the new tokens of a step are at every time if all that is seen is 0, and what each entry adds.
+
+    Embedding is then one product instead of a dozen small operations; these would take up to a fifth of the time of
+    acting, most of it waiting for memory, since a simulator has run in between.
+    """
+    sizes = network.sizes
+    embedding = copy.deepcopy(network.embedding).cpu().double()  # the difference below must not lose digits
+    parts = [1 + sizes.costs, sizes.observations, sizes.actions]
+
+    def newest(shown: Float[Tensor, "b e"], times: Int[Tensor, " b"]) -> Tensor:
+        coming, observations, actions = torch.split(shown[:, None], parts, dim=-1)
+        return embedding.newest(Steps(coming, observations, actions, times[:, None])).flatten(1)
+
+    times = torch.arange(sizes.times + 1)  # beyond the last known one, the action before still has that one's
+    at_time = newest(torch.zeros(len(times), sum(parts), dtype=torch.float64), times)
+    of_entry = newest(torch.eye(sum(parts), dtype=torch.float64), times.new_zeros(sum(parts))) - at_time[0]
+    to = network.action_head.weight
+    return at_time.to(to), of_entry.to(to)
 
 
 class WindowMemory:
@@ -43,27 +78,28 @@ class WindowMemory:
         self._network = network
         self._context = context
         sizes = network.sizes
-        device = network.action_head.weight.device
+        self._device = network.action_head.weight.device
         self._steps = Steps(
-            torch.zeros(episodes, context, 1 + sizes.costs, device=device),
-            torch.zeros(episodes, context, sizes.observations, device=device),
-            torch.zeros(episodes, context, sizes.actions, device=device),
-            torch.zeros(episodes, context, dtype=torch.int64, device=device),
+            torch.zeros(episodes, context, 1 + sizes.costs, device=self._device),
+            torch.zeros(episodes, context, sizes.observations, device=self._device),
+            torch.zeros(episodes, context, sizes.actions, device=self._device),
+            torch.zeros(episodes, context, dtype=torch.int64, device=self._device),
         )
 
-    def features(self, steps: Steps, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
+    def features(self, seen: Seen, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> Tensor:
         chosen = torch.arange(len(times)) if rows is None else torch.from_numpy(rows)
         time = torch.from_numpy(times)
+        now = Steps(*(torch.from_numpy(part).to(self._device) for part in (*seen, times)))
         full = chosen[time >= self._context]
         for kept in self._steps:
             kept[full, :-1] = kept[full, 1:].clone()
         place = time.clamp(max=self._context - 1)
         # Steps not yet reached lie to the right, where nothing looks.
-        for kept, new in zip(self._steps, steps, strict=True):
-            kept[chosen, place] = new[:, 0]
+        for kept, new in zip(self._steps, now, strict=True):
+            kept[chosen, place] = new
         if self._network.tokens > 1:  # there an action is kept with its own step, not with the next one
             later = place > 0
-            self._steps.actions[chosen[later], place[later] - 1] = steps.actions[later, 0]
+            self._steps.actions[chosen[later], place[later] - 1] = now.actions[later]
             self._steps.actions[chosen, place] = 0.0
         longest = int(place.max()) + 1
         history = Steps(*(kept[chosen, :longest] for kept in self._steps))
@@ -91,6 +127,9 @@ class CDTActor:
         noise: np.random.Generator | None,
     ) -> None:
         self._network = network
+        head = network.action_head
+        self._mean = head.weight[: network.sizes.actions], head.bias[: network.sizes.actions]
+        self._device = head.weight.device
         self._scaling = scaling
         self._memory = memory
         self._clamped = clamped
@@ -107,17 +146,21 @@ class CDTActor:
         times = self._times[chosen]
         if not len(times):
             return np.zeros((0, self._network.sizes.actions), dtype=np.float32)
-        device = self._network.action_head.weight.device
-        parts = (self._scaling.coming(self._coming[chosen]), self._scaling.observations(observations))
-        steps = Steps(*(torch.from_numpy(part)[:, None].to(device) for part in (*parts, self._actions[chosen], times)))
-        gaussian = self._network.gaussian(self._memory.features(steps, times, rows)[:, None])
-        actions: np.ndarray = gaussian.mean[:, 0].cpu().numpy()
-        if self._noise is not None:
-            deviations = gaussian.log_std[:, 0].exp().cpu().numpy()
-            actions = actions + deviations * self._noise.standard_normal(actions.shape, dtype=np.float32)
-        actions = np.clip(actions, -1.0, 1.0)
+        seen = Seen(
+            self._scaling.coming(self._coming[chosen]), self._scaling.observations(observations), self._actions[chosen]
+        )
+        actions = self._choose(self._memory.features(seen, times, rows)).clamp_(-1.0, 1.0).cpu().numpy()
         self._actions[chosen] = actions
         return actions
+
+    def _choose(self, features: Float[Tensor, "m w"]) -> Float[Tensor, "m a"]:
+        """Return the mean of each row's Gaussian, or a draw from it."""
+        if self._noise is None:
+            return functional.linear(features, *self._mean)
+        gaussian = self._network.gaussian(features[:, None])
+        noise = self._noise.standard_normal(self._actions[: len(features)].shape, dtype=np.float32)
+        drawn: Tensor = gaussian.mean + gaussian.log_std.exp() * torch.from_numpy(noise)[:, None].to(self._device)
+        return drawn[:, 0]
 
     def observe(
         self,

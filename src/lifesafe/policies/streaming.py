@@ -2,12 +2,17 @@
 
 Since every layer sees the last steps only, what it returns is what the whole sequence at once would give.
 
-Notation: m sequences; s tokens a step, of which the action's comes with the next step; a ring of p steps.
+One step of a few episodes is little work, so half of the time would go into calling small operations: what can be
+looked up is looked up once. Tokens lie in the order (token, sequence): each new one is then one block of the ring.
+
+Notation: m sequences; s tokens a step, of which the action's comes with the next step; a ring of p steps, so t = p s
+tokens; width w, h heads of size d.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+import math
+from typing import NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -18,40 +23,91 @@ from torch.nn import functional
 from lifesafe.policies.transformer import Block, Transformer
 
 
+class _Norm(NamedTuple):
+    """The weights of a layer norm."""
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+    @classmethod
+    def of(cls, norm: nn.LayerNorm) -> Self:
+        return cls(norm.weight, norm.bias, norm.eps)
+
+    def __call__(self, tokens: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+        return functional.layer_norm(tokens, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+class _Linear(NamedTuple):
+    """The weights of a linear map, transposed: products with a few tokens are then almost twice as fast."""
+
+    weight: Tensor
+    bias: Tensor
+
+    @classmethod
+    def of(cls, linear: nn.Linear) -> Self:
+        return cls(linear.weight.t().contiguous(), linear.bias)
+
+    def __call__(self, tokens: Float[Tensor, "n i"]) -> Float[Tensor, "n o"]:
+        return torch.addmm(self.bias, tokens, self.weight)
+
+    def added(self, to: Float[Tensor, "n o"], tokens: Float[Tensor, "n i"]) -> Float[Tensor, "n o"]:
+        return torch.addmm(to, tokens, self.weight).add_(self.bias)
+
+
 class _Layer(NamedTuple):
-    """The weights of a block, matrices transposed: products with a few tokens are then almost twice as fast."""
+    """The weights of a block."""
 
-    heads: int
-    norm1: nn.LayerNorm
-    attention: tuple[Tensor, Tensor]
-    out: tuple[Tensor, Tensor]
-    norm2: nn.LayerNorm
-    up: tuple[Tensor, Tensor]
-    down: tuple[Tensor, Tensor]
+    norm1: _Norm
+    attention: _Linear
+    out: _Linear
+    norm2: _Norm
+    up: _Linear
+    down: _Linear
+
+    @classmethod
+    def of(cls, block: Block) -> Self:
+        attention, out, up, down = (_Linear.of(part) for part in (block.attention, block.out, block.up, block.down))
+        return cls(_Norm.of(block.norm1), attention, out, _Norm.of(block.norm2), up, down)
+
+    def advance(self, tokens: Float[Tensor, "n w"], seen: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+        """Return what tokens become, given what their attention saw: the rest of `Block.forward`."""
+        tokens = self.out.added(tokens, seen)
+        return self.down.added(tokens, functional.gelu(self.up(self.norm2(tokens))))
 
 
-def _layer(block: Block) -> _Layer:
-    parts = (block.attention, block.out, block.up, block.down)
-    attention, out, up, down = ((part.bias, part.weight.t().contiguous()) for part in parts)
-    return _Layer(block.heads, block.norm1, attention, out, block.norm2, up, down)
+class _Place(NamedTuple):
+    """Where in the ring the new tokens belong, and what they may see."""
+
+    tokens: list[int] | Int[Tensor, "s m"]
+    """For all sequences at once, or for each its own."""
+    sequences: Int[Tensor, " m"] | None
+    """The sequences, if each has its own."""
+    mask: Float[Tensor, "s t x 1"]
 
 
 class Stream:
-    """The keys and values of the last steps of several sequences, each of which may be at another time."""
+    """The keys and values of the last steps of several sequences, each of which may be at another time.
+
+    Attributes:
+        slots: Tokens a step.
+    """
 
     def __init__(self, transformer: Transformer, sequences: int) -> None:
         if transformer.window is None:
             raise ValueError("only a transformer with windows can be streamed")
-        self._transformer = transformer
-        self._slots = transformer.slots
+        self.slots = transformer.slots
         # With an action's token that comes one step late, its window reaches one step further back.
         self._ring = transformer.window + (transformer.slots > 1)
-        self._layers = [_layer(cast(Block, block)) for block in transformer.blocks]
+        self._norm_in, self._norm_out = _Norm.of(transformer.norm_in), _Norm.of(transformer.norm_out)
+        self._layers = [_Layer.of(cast(Block, block)) for block in transformer.blocks]
         weight = transformer.norm_out.weight
-        size = len(weight) // transformer.heads
-        shape = (2, sequences, transformer.heads, self._ring * self._slots, size)
+        shape = (2, self._ring * transformer.slots, sequences, transformer.heads, len(weight) // transformer.heads)
         self._kept = [torch.zeros(shape, device=weight.device) for _ in self._layers]
-        self._masks = torch.from_numpy(visible(transformer.window, self._slots)).to(weight.device)
+        self._blocks = [kept.unbind(1) for kept in self._kept]
+        self._places = places(self._ring, transformer.slots)
+        masks = visible(transformer.window, transformer.slots)[..., None, None]
+        self._masks = torch.from_numpy(masks).to(weight.device)
 
     def step(
         self,
@@ -67,65 +123,60 @@ class Stream:
             times: Number of this step in each row, from 0.
             rows: The rows; all if None.
         """
-        phases = times % self._ring
-        together = rows is None and bool((times == times[0]).all())
-        if together:  # the usual case: what is the same for all rows is looked up once
-            phases, times = phases[:1], times[:1]
-        places = self._places(phases)
-        mask = self._masks[phases, np.minimum(times, self._ring)][:, None]
-        tokens = _norm(tokens, self._transformer.norm_in)
+        m, s, w = tokens.shape
+        place = self._place(times, rows)
+        mask = place.mask
+        flat = self._norm_in(tokens.transpose(0, 1).reshape(s * m, w))
         for index, layer in enumerate(self._layers):
-            keys_values = self._keep(index, layer, tokens, places, rows, together)
+            new = layer.attention(layer.norm1(flat)).view(s, m, 3, *self._kept[index].shape[-2:])
+            keys, values = self._keep(index, new.narrow(2, 1, 2), place, whole=rows is None)
+            queries = new.select(2, 0)
             if index == len(self._layers) - 1:
-                tokens, mask = tokens[:, -1:], mask[:, :, -1:]
-            tokens = _advance(layer, tokens, keys_values, mask)
-        return _norm(tokens[:, -1], self._transformer.norm_out)
+                queries, mask, flat = queries[-1:], mask[-1:], flat[-m:]
+            flat = layer.advance(flat, _attend(queries, keys, values, mask).view(flat.shape))
+        return self._norm_out(flat)
 
-    def _places(self, phases: Int[np.ndarray, " m"]) -> Int[Tensor, "m s"]:
-        """Return where in the ring the new tokens belong."""
-        if self._slots == 1:
-            return torch.from_numpy(phases[:, None])
-        late = (phases - 1) % self._ring * self._slots + self._slots - 1
-        places = phases[:, None] * self._slots + np.arange(self._slots - 1)
-        return torch.from_numpy(np.concatenate([late[:, None], places], axis=1))
+    def _place(self, times: Int[np.ndarray, " m"], rows: Int[np.ndarray, " m"] | None) -> _Place:
+        if rows is None and (times == times[0]).all():  # the usual case
+            time = int(times[0])
+            phase = time % self._ring
+            return _Place(self._places[phase].tolist(), None, self._masks[phase, min(time, self._ring)])
+        phases = times % self._ring
+        mask = self._masks[phases, np.minimum(times, self._ring)].squeeze(-1).permute(1, 2, 0, 3)
+        sequences = np.arange(len(times)) if rows is None else rows
+        return _Place(torch.from_numpy(self._places[phases].T), torch.from_numpy(sequences), mask)
 
     def _keep(
-        self,
-        index: int,
-        layer: _Layer,
-        tokens: Float[Tensor, "m s w"],
-        places: Int[Tensor, "p s"],
-        rows: Int[np.ndarray, " m"] | None,
-        together: bool,
-    ) -> tuple[Tensor, Float[Tensor, "2 m h t d"]]:
-        """Return the queries of the new tokens, and the keys and values of all, the new ones put in their places."""
-        m, s, w = tokens.shape
-        projected = torch.addmm(layer.attention[0], _norm(tokens, layer.norm1).view(m * s, w), layer.attention[1])
-        queries, *_ = parts = projected.view(m, s, 3, layer.heads, -1).permute(2, 0, 3, 1, 4)
-        kept, fresh = self._kept[index], parts[1:]
-        if together:
-            for token, place in enumerate(places[0].tolist()):
-                kept[:, :, :, place] = fresh[:, :, :, token]
-            return queries, kept
-        chosen = torch.arange(kept.shape[1]) if rows is None else torch.from_numpy(rows)
-        kept[:, chosen[:, None], :, places] = fresh.permute(1, 3, 0, 2, 4)
-        return queries, kept if rows is None else kept[:, chosen]
+        self, index: int, new: Float[Tensor, "s m 2 h d"], place: _Place, *, whole: bool
+    ) -> Float[Tensor, "2 t m h d"]:
+        """Put new keys and values of a layer in their places; return all of their sequences, or of the whole batch."""
+        kept = self._kept[index]
+        if place.sequences is None:
+            for token, where in zip(new.unbind(0), place.tokens, strict=True):
+                self._blocks[index][where].copy_(token.transpose(0, 1))
+            return kept
+        kept[:, place.tokens, place.sequences] = new.permute(2, 0, 1, 3, 4)
+        return kept if whole else kept[:, :, place.sequences]
 
 
-def _advance(layer: _Layer, tokens: Tensor, attended: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-    """Return what tokens become in a layer: `Block.forward` for given queries, keys and values."""
-    queries, (keys, values) = attended
-    m, s, w = tokens.shape
-    seen = functional.scaled_dot_product_attention(queries[:, :, -s:], keys, values, attn_mask=mask)
-    flat = torch.addmm(tokens.reshape(m * s, w), seen.transpose(1, 2).reshape(m * s, w), layer.out[1]).add_(
-        layer.out[0]
-    )
-    inner = functional.gelu(torch.addmm(layer.up[0], _norm(flat, layer.norm2), layer.up[1]))
-    return torch.addmm(flat, inner, layer.down[1]).add_(layer.down[0]).view(m, s, w)
+def _attend(
+    queries: Float[Tensor, "s m h d"],
+    keys: Float[Tensor, "t m h d"],
+    values: Float[Tensor, "t m h d"],
+    mask: Float[Tensor, "s t x 1"],
+) -> Float[Tensor, "s m h d"]:
+    """Return what queries see, by products entry by entry: faster than batched products of matrices this small."""
+    scores = (keys * (queries / math.sqrt(queries.shape[-1]))[:, None]).sum(-1)
+    return ((scores + mask).softmax(1)[..., None] * values).sum(1)
 
 
-def _norm(tokens: Tensor, norm: nn.LayerNorm) -> Tensor:
-    return functional.layer_norm(tokens, tokens.shape[-1:], norm.weight, norm.bias, norm.eps)
+def places(ring: int, slots: int) -> Int[np.ndarray, "p s"]:
+    """Return, per place of the current step in the ring, the places of the new tokens."""
+    phases = np.arange(ring)[:, None]
+    if slots == 1:
+        return phases
+    late = (phases - 1) % ring * slots + slots - 1
+    return np.concatenate([late, phases * slots + np.arange(slots - 1)], axis=1)
 
 
 def visible(window: int, slots: int) -> Float[np.ndarray, "p n s t"]:
