@@ -1,6 +1,6 @@
 """Search the best safe return of PointCircle: `python benchmarks/point_circle.py`.
 
-For every limit the numbers of a `Behaviour` (without noise) are optimised by the cross-entropy method: draw drivers
+For every limit the numbers of a `Behavior` (without noise) are optimized by the cross-entropy method: draw drivers
 around the best ones so far, let each drive the same episodes, keep the best. The score is the mean reward less a price
 for each unit of cost. How bold a driver is moves it along the line of equal score, so boldness is set last: such that
 the mean cost of fresh episodes is below the limit by two standard errors. Other fresh episodes then give the numbers
@@ -23,7 +23,7 @@ from rich.progress import track
 
 from lifesafe._files import write_atomic
 from lifesafe._random import generator, integer
-from lifesafe.environments.behaviours import Behaviour, collect, drive
+from lifesafe.environments.behaviors import Behavior, collect, drive
 from lifesafe.environments.point_circle import PointCircle
 
 RESULTS = Path(__file__).resolve().parent / "results" / "point_circle"
@@ -47,25 +47,25 @@ class Result(NamedTuple):
     cost_error: float
 
 
-def search(limit: float) -> Behaviour:
+def search(limit: float) -> Behavior:
     mean = np.array([7.1, 0.36, 4.7, 1.0, 4.9, 0.02])
     spread, random, episodes = SPREAD.copy(), generator(0, "search", str(limit)), EPISODES.get(limit, 40)
     boldness = min(limit / FULL, 1.0)
     for generation in track(range(GENERATIONS), description=f"limit {limit:g}"):
         drawn = mean + spread * random.standard_normal((DRIVERS, len(mean)))
         seeds = [integer(generation, "search", episode) for episode in range(episodes)]
-        drivers = [driver for row in drawn for driver in [behaviour(row, boldness)] * episodes]
+        drivers = [driver for row in drawn for driver in [behavior(row, boldness)] * episodes]
         rewards, costs = drive(drivers, seeds * DRIVERS).returns.reshape(DRIVERS, episodes, 2).mean(axis=1).T
         best = drawn[np.argsort(PRICE.get(limit, 2.2) * costs - rewards)[:ELITE]]
         mean, spread = 0.5 * (mean + best.mean(axis=0)), 0.5 * (spread + best.std(axis=0))
-    return fitted(behaviour(np.round(mean, 3), boldness), limit)
+    return fitted(behavior(np.round(mean, 3), boldness), limit)
 
 
-def behaviour(numbers: np.ndarray, boldness: float) -> Behaviour:
-    return Behaviour(**dict(zip(FIELDS, map(float, numbers), strict=True)), boldness=boldness)
+def behavior(numbers: np.ndarray, boldness: float) -> Behavior:
+    return Behavior(**dict(zip(FIELDS, map(float, numbers), strict=True)), boldness=boldness)
 
 
-def fitted(driver: Behaviour, limit: float) -> Behaviour:
+def fitted(driver: Behavior, limit: float) -> Behavior:
     """Return the driver, so bold (or at limit 0 so far from the strips) that it is just within the limit."""
     for _ in range(20):
         found = measure(driver, "fit")
@@ -79,7 +79,7 @@ def fitted(driver: Behaviour, limit: float) -> Behaviour:
     raise RuntimeError(f"{driver} does not come to {limit}")
 
 
-def measure(driver: Behaviour, purpose: str) -> Result:
+def measure(driver: Behavior, purpose: str) -> Result:
     seeds = [integer(1, purpose, episode) for episode in range(FRESH)]
     parts = [drive([driver] * 1000, seeds[first : first + 1000]).returns for first in range(0, FRESH, 1000)]
     returns = np.concatenate(parts)
@@ -127,7 +127,7 @@ def main() -> None:
     drivers = {limit: search(limit) for limit in LIMITS}
     found = {limit: measure(driver, "final") for limit, driver in drivers.items()}
     record = [
-        {"limit": None if limit == math.inf else limit, "behaviour": asdict(drivers[limit]), **found[limit]._asdict()}
+        {"limit": None if limit == math.inf else limit, "behavior": asdict(drivers[limit]), **found[limit]._asdict()}
         for limit in LIMITS
     ]
     write_atomic(RESULTS / "best_safe.json", json.dumps(record, indent=2) + "\n")

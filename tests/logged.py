@@ -26,7 +26,7 @@ def circling(
         steps: Length of each.
         noise: Deviation of the noise on the actions.
         memory: How much of the noise stays until the next step: 0 is white noise.
-        mixture: How far the behaviours of the episodes differ.
+        mixture: How far the behaviors of the episodes differ.
         seed: Of everything random.
     """
     random = np.random.default_rng(seed)

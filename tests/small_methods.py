@@ -5,7 +5,7 @@ from lifesafe.policies import CDTConfig, RvSConfig
 
 METHODS = {
     "cdt": CDTConfig(steps=40, batch=8, width=16, layers=2, heads=2, context=4, segment=6, warmup=5, held_out=0.1),
-    # OSRL's cost model and relabelling know a single cost, and the contracts ask for two.
+    # OSRL's cost model and relabeling know a single cost, and the contracts ask for two.
     "cdt-osrl": CDTConfig.osrl(
         steps=40,
         batch=8,

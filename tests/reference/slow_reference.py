@@ -1,6 +1,6 @@
 """The optimizer once more: slow, obvious, and sharing nothing with the package but its data classes and constants.
 
-Every posterior is a fresh Cholesky factorisation of all observations, every fantasy is an observation really added,
+Every posterior is a fresh Cholesky factorization of all observations, every fantasy is an observation really added,
 every set is a loop over the candidates. Where a comparison is closer than rounding, either answer is accepted:
 `Reference.choices` returns all indices that may be asked.
 """

@@ -1,4 +1,4 @@
-"""Our Gaussian process against scikit-learn, GPyTorch and a direct Cholesky factorisation."""
+"""Our Gaussian process against scikit-learn, GPyTorch and a direct Cholesky factorization."""
 
 import math
 import warnings

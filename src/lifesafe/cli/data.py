@@ -1,4 +1,4 @@
-"""Logged data: fetch them, look them over, summarise and draw them."""
+"""Logged data: fetch them, look them over, summarize and draw them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def collect(
     out: Directory = None,
     json: bool = False,
 ) -> int:
-    """Make a dataset in simulation: train a behaviour for all cost limits at once, and log the whole training.
+    """Make a dataset in simulation: train a behavior for all cost limits at once, and log the whole training.
 
     For those who cannot fetch the public data, or whose task has none. PPO with Lagrange multipliers trains one network
     that is told its cost limit; every episode, from the first clumsy ones to the last, is logged, and an even choice

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation (Schulman et al. 2016), for several returns at once.
+"""Generalized advantage estimation (Schulman et al. 2016), for several returns at once.
 
 V_t   value of what is seen at step t                       delta_t = r_t + gamma (1 - end_t) V_{t+1} - V_t
 A_t   advantage = delta_t + gamma lambda (1 - end_t) A_{t+1}

@@ -40,7 +40,7 @@ class Critics(nn.Module):
 
 
 def perceptron(inputs: int, outputs: int, width: int, gain: float) -> nn.Sequential:
-    """Return two hidden layers of tanh, initialised orthogonally."""
+    """Return two hidden layers of tanh, initialized orthogonally."""
     layers = [nn.Linear(inputs, width), nn.Linear(width, width), nn.Linear(width, outputs)]
     for layer, scale in zip(layers, (math.sqrt(2), math.sqrt(2), gain), strict=True):
         nn.init.orthogonal_(layer.weight, scale)
@@ -57,7 +57,7 @@ def log_density(
 
 
 class Scale:
-    """Running mean and variance of vectors, by which they are normalised."""
+    """Running mean and variance of vectors, by which they are normalized."""
 
     def __init__(self, size: int) -> None:
         self.count = np.full((), 1e-4)
@@ -76,5 +76,5 @@ class Scale:
         self.count[()] = total
 
     def __call__(self, values: Float[np.ndarray, "*n size"]) -> Float[np.ndarray, "*n size"]:
-        """Return the vectors centred and scaled, within ten standard deviations."""
+        """Return the vectors centered and scaled, within ten standard deviations."""
         return np.clip((values - self.mean) / np.sqrt(self.variance + 1e-8), -10, 10)

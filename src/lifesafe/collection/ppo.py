@@ -1,4 +1,4 @@
-"""Proximal policy optimisation (Schulman et al. 2017) of the Lagrangian, for all limits at once.
+"""Proximal policy optimization (Schulman et al. 2017) of the Lagrangian, for all limits at once.
 
 Every step has its own multipliers lambda, those of the limit its episode runs under, and the advantage
 A = (A_reward - sum_k lambda_k A_cost_k) / (1 + sum_k lambda_k).
@@ -26,7 +26,7 @@ class Batch:
     """Transitions to learn from, as tensors.
 
     Attributes:
-        inputs: Normalised observation, position of the limit and time.
+        inputs: Normalized observation, position of the limit and time.
         actions: What was chosen.
         densities: Logarithm of the density with which it was chosen.
         advantages: How much better it was than expected, reward and costs weighed.
@@ -196,9 +196,9 @@ def level(advantages: Float[np.ndarray, " n"], shares: Float[np.ndarray, "n knot
     Scaled all together, tight limits would learn the slowest.
     """
     seen = np.maximum(shares.sum(axis=0), 1e-9)
-    centred = advantages - shares @ (shares.T @ advantages / seen)
-    variances = shares @ (shares.T @ centred**2 / seen)
-    levelled: np.ndarray = centred / np.sqrt(variances + 1e-8)
+    centered = advantages - shares @ (shares.T @ advantages / seen)
+    variances = shares @ (shares.T @ centered**2 / seen)
+    levelled: np.ndarray = centered / np.sqrt(variances + 1e-8)
     return levelled
 
 

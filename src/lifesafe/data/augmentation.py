@@ -1,10 +1,10 @@
-"""Episodes relabelled with targets that nobody has reached, so that asking for too much reward stays safe.
+"""Episodes relabeled with targets that nobody has reached, so that asking for too much reward stays safe.
 
 After Liu et al. 2023, "Constrained Decision Transformer": a target (reward, cost) above the Pareto front of the data is
 given to a real episode that costs no more than the target. A policy learns from the pair that when both cannot be had,
 the cost comes first. Only the returns of episodes are needed here; the caller shifts their returns-to-go.
 
-Notation: e episodes, m relabelled ones; C and R their cost and reward returns.
+Notation: e episodes, m relabeled ones; C and R their cost and reward returns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lifesafe.errors import ConfigError, DatasetError
 
 @dataclass(frozen=True, kw_only=True)
 class AugmentationConfig:
-    """Relabelled episodes near the Pareto front."""
+    """Relabeled episodes near the Pareto front."""
 
     fraction: float = 0.0
     """How many to add, as a fraction of the episodes; 0 for none."""
@@ -41,7 +41,7 @@ class AugmentationConfig:
 
 
 @dataclass(frozen=True)
-class Relabelled:
+class Relabeled:
     """Which episodes are given which targets; row i of both belong together."""
 
     episodes: Int[np.ndarray, " m"]
@@ -49,19 +49,17 @@ class Relabelled:
     """Reward first, then the cost."""
 
 
-def relabel(
-    returns: Float[np.ndarray, "e r"], config: AugmentationConfig, generator: np.random.Generator
-) -> Relabelled:
-    """Return relabelled episodes as the config says.
+def relabel(returns: Float[np.ndarray, "e r"], config: AugmentationConfig, generator: np.random.Generator) -> Relabeled:
+    """Return relabeled episodes as the config says.
 
     Raises:
         DatasetError: If there are several costs, for which there is no one front.
     """
     if not config.fraction:
-        return Relabelled(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+        return Relabeled(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
     if returns.shape[1] != 2:
         raise DatasetError(
-            f"Relabelling needs exactly one cost; the data have {returns.shape[1] - 1}. Set augmentation.fraction to 0."
+            f"Relabeling needs exactly one cost; the data have {returns.shape[1] - 1}. Set augmentation.fraction to 0."
         )
     if config.rule == "front":
         return relabel_front(returns, fraction=config.fraction, generator=generator)
@@ -86,7 +84,7 @@ def pareto_front(rewards: Float[np.ndarray, " e"], costs: Float[np.ndarray, " e"
 
 def relabel_front(
     returns: Float[np.ndarray, "e 2"], *, fraction: float, generator: np.random.Generator, margin: float = 0.1
-) -> Relabelled:
+) -> Relabeled:
     """Return targets above the front, each with one of the best episodes that cost no more.
 
     Target costs are spread evenly over those seen; the target reward lies above the best one seen at that cost by up
@@ -103,7 +101,7 @@ def relabel_front(
     chances = generator.random(good.shape)
     episodes = np.where(good, chances, -1.0).argmax(axis=1) if count else np.zeros(0, dtype=np.int64)
     targets = np.column_stack([best + slack * generator.random(count), wanted])
-    return Relabelled(episodes, targets)
+    return Relabeled(episodes, targets)
 
 
 def relabel_osrl(
@@ -116,8 +114,8 @@ def relabel_osrl(
     generator: np.random.Generator,
     least_gain: float = 1.0,
     beta: float = 1.0,
-) -> Relabelled:
-    """Return relabelled episodes by OSRL's rules, its shuffled pairs included.
+) -> Relabeled:
+    """Return relabeled episodes by OSRL's rules, its shuffled pairs included.
 
     Episodes are thinned on a grid, a polynomial is fitted through the front of the rest, and target rewards are drawn
     between it and `largest_reward`. An episode nearest to several targets keeps one; the others get stand-ins.
@@ -131,7 +129,7 @@ def relabel_osrl(
     rewards, costs = returns[kept, 0], returns[kept, 1]
     count = int(fraction * len(kept))
     if not count:
-        return Relabelled(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+        return Relabeled(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
     front = pareto_front(rewards, costs)
     terms = min(degree, len(np.unique(costs[front])) - 1)
     curve = np.polynomial.Polynomial.fit(costs[front], rewards[front], terms)
@@ -140,7 +138,7 @@ def relabel_osrl(
     gained = low + (largest_reward - low) * generator.random(count)  # as NumPy's uniform does, even if low is higher
     nearest = _nearest_affordable(rewards, costs, np.column_stack([gained, wanted]))
     chosen = _with_stand_ins(rewards, costs, nearest, largest_drop, beta, generator)
-    return Relabelled(kept[chosen], np.column_stack([gained, wanted]))
+    return Relabeled(kept[chosen], np.column_stack([gained, wanted]))
 
 
 def thin(returns: Float[np.ndarray, "e 2"], generator: np.random.Generator) -> Int[np.ndarray, " m"]:

@@ -102,9 +102,9 @@ class Evaluator:
         timeout: Seconds without a sign of life after which a worker is replaced.
 
     Examples:
-        >>> from lifesafe.environments.behaviours import Behaviour
+        >>> from lifesafe.environments.behaviors import Behavior
         >>> from lifesafe.environments.registry import task
-        >>> with Evaluator(Behaviour(boldness=0.0), task("PointCircle")) as evaluator:
+        >>> with Evaluator(Behavior(boldness=0.0), task("PointCircle")) as evaluator:
         ...     episodes = evaluator.evaluate(Returns(300, 10), episodes=5, seed=1)
         >>> [episode.costs for episode in episodes]
         [(0.0,), (0.0,), (0.0,), (0.0,), (0.0,)]

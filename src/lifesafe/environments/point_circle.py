@@ -46,7 +46,7 @@ TASK = Task(
     name="PointCircle",
     make="lifesafe.environments.point_circle:make",
     vector="lifesafe.environments.point_circle:PointCircle",
-    scripted="lifesafe.environments.behaviours:collect",
+    scripted="lifesafe.environments.behaviors:collect",
     observations=5,
     actions=2,
     horizon=HORIZON,
@@ -56,7 +56,7 @@ TASK = Task(
 )
 
 BEST_SAFE = {0.0: 321.2, 10.0: 357.9, 20.0: 378.4, 40.0: 420.4, math.inf: 543.0}
-"""Best mean reward known at a mean cost within each limit; `behaviours.BEST` are the drivers that reach it.
+"""Best mean reward known at a mean cost within each limit; `behaviors.BEST` are the drivers that reach it.
 
 Found by a cross-entropy search (benchmarks/point_circle.py), measured on 10 000 episodes to a standard error below 0.5.
 At limit 0 the mean cost is below 0.001. Nothing proves that no policy does better.

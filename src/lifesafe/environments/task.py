@@ -47,7 +47,7 @@ class Task:
     largest_costs: tuple[float, ...] = (1.0,)
     """Largest cost of one step, one per cost."""
     reference: tuple[float, float] | None = None
-    """Lowest and highest return of the public dataset, by which published tables normalise rewards."""
+    """Lowest and highest return of the public dataset, by which published tables normalize rewards."""
     dataset_file: str | None = None
     """Name of the public DSRL file."""
     start: Box | None = None

@@ -3,7 +3,7 @@
 All under the model in use: its priors, its noise and its dispersions as they are now.
 
 Notation:
-    y, m    observations of one return as they are modelled, their prior mean            (n,)
+    y, m    observations of one return as they are modeled, their prior mean            (n,)
     C       K + N: prior covariance of the observed targets, and their noise variances    (n, n)
     Q       C^-1
     L       Cholesky factor of C
@@ -92,7 +92,7 @@ class Calibration:
 def calibration(state: State) -> Calibration:
     """Return how well the model of a run predicts its trials."""
     posterior, problem = state.posterior, state.problem
-    values, variances = posterior.modelled()
+    values, variances = posterior.modeled()
     indices = np.array([o.index for o in posterior.observations], dtype=np.intp)
     prior = Posterior(problem)  # nothing observed: its mean and covariance are those of the prior
     mixtures: list[tuple[tuple[GridGP, ...], tuple[float, ...]]] = [((prior.reward,), (1.0,))]

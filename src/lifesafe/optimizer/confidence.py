@@ -39,7 +39,7 @@ class Bands:
 
 @dataclass(frozen=True, eq=False)
 class Confidence:
-    """What is known at every candidate, costs on their modelled scale."""
+    """What is known at every candidate, costs on their modeled scale."""
 
     risk: Float[np.ndarray, " n"]
     """Risk of a visit: the sum of the tails (ledger) or their maximum."""
@@ -52,7 +52,7 @@ class Confidence:
     cost_means: Float[np.ndarray, "k n"]
     cost_sds: Float[np.ndarray, "k n"]
     limits: Float[np.ndarray, " k"]
-    """Limits on the modelled scale."""
+    """Limits on the modeled scale."""
 
     @property
     def reward_lower(self) -> Float[np.ndarray, " n"]:
@@ -91,7 +91,7 @@ def allowance(schedule: Schedule, problem: Problem, spent: float, trial: int) ->
 
 def confidence(schedule: Schedule, problem: Problem, posterior: Posterior, allowed: float) -> Confidence:
     """Return what is known at every candidate."""
-    limits = modelled_limits(problem)
+    limits = modeled_limits(problem)
     tails = np.stack([model.tail(b) for model, b in zip(posterior.costs, limits, strict=True)])
     moments = [model.moments() for model in posterior.costs]
     return Confidence(
@@ -113,8 +113,8 @@ def combined(schedule: Schedule, tails: Float[np.ndarray, "k *shape"]) -> Float[
     return np.asarray(np.minimum(tails.sum(axis=0), 1.0) if schedule.risk == "ledger" else tails.max(axis=0))
 
 
-def modelled_limits(problem: Problem) -> Float[np.ndarray, " k"]:
-    """Return the limits on the modelled scale; they are 1 until the limits change."""
+def modeled_limits(problem: Problem) -> Float[np.ndarray, " k"]:
+    """Return the limits on the modeled scale; they are 1 until the limits change."""
     scale = problem.priors.cost.scale
     pairs = zip(problem.limits, problem.reference, strict=True)
     return np.array([float(to_scale(scale, np.asarray(b), unit)) for b, unit in pairs])

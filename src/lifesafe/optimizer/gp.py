@@ -1,7 +1,7 @@
 """Exact Gaussian process regression on a finite set of candidates, one observation at a time.
 
 Every observation is made at a candidate, so the posterior is kept on all candidates at once and each observation is a
-rank-one update. It costs O(n M) time and M numbers of memory, needs no matrix factorisation and no second pass, and
+rank-one update. It costs O(n M) time and M numbers of memory, needs no matrix factorization and no second pass, and
 adding points in the same order gives the same bits.
 
 Notation:
@@ -60,7 +60,7 @@ class GridGP:
         return twin
 
     def append(self, index: int, value: float, noise_variance: float) -> float:
-        """Add one observation and return its innovation, standardised by what was predicted."""
+        """Add one observation and return its innovation, standardized by what was predicted."""
         c = self.covariance_with(index)
         s = float(self.var[index]) + noise_variance
         residual = value - float(self.mean[index])

@@ -220,7 +220,7 @@ class SafeOptimizer:
             warnings.warn(
                 f"Trial {number} at {result.trial.target} exceeded a limit: mean costs "
                 f"{_shown(returns[:, 1:].mean(axis=0))}, limits {_shown(self.problem.limits)}. "
-                "Its neighbourhood is closed.",
+                "Its neighborhood is closed.",
                 GuaranteeWarning,
                 stacklevel=3,
             )

@@ -1,7 +1,7 @@
 """Posterior beliefs about the reward and every cost, from the raw returns of episodes.
 
 Notation:
-    y       a return as it is modelled: rewards as a fraction of their axis, costs on the scale of their prior
+    y       a return as it is modeled: rewards as a fraction of their axis, costs on the scale of their prior
     w_k     weight of the k-th process of a mixture: prior weight times marginal likelihood
 """
 
@@ -58,7 +58,7 @@ class CostModel:
         """The processes that are averaged."""
         return tuple(self._gps)
 
-    def modelled(self, mean_cost: float, noise_sd: float) -> tuple[float, float]:
+    def modeled(self, mean_cost: float, noise_sd: float) -> tuple[float, float]:
         """Return the mean cost of a trial (raw units) on the scale of the prior, and its noise variance."""
         y = float(to_scale(self._prior.scale, np.asarray(mean_cost), self._unit))
         noise = noise_sd * scale_slope(self._prior.scale, mean_cost, self._unit)
@@ -66,7 +66,7 @@ class CostModel:
 
     def append(self, index: int, mean_cost: float, noise_sd: float) -> float:
         """Add the mean cost of a trial (raw units) and return its innovation, averaged over the mixture."""
-        y, variance = self.modelled(mean_cost, noise_sd)
+        y, variance = self.modeled(mean_cost, noise_sd)
         weights = self.weights
         return float(weights @ [gp.append(index, y, variance) for gp in self._gps])
 
@@ -80,7 +80,7 @@ class CostModel:
         return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
     def tail(self, limit: float) -> Float[np.ndarray, " n"]:
-        """Return the probability that the cost exceeds the limit (on the modelled scale) at every candidate."""
+        """Return the probability that the cost exceeds the limit (on the modeled scale) at every candidate."""
         total = np.zeros_like(self._gps[0].mean)
         for w, gp in zip(self.weights, self._gps, strict=True):
             total += w * probability_below((gp.mean - limit) / np.sqrt(gp.var))
@@ -129,17 +129,17 @@ class Posterior:
         self.costs = [CostModel(problem, problem.priors.cost, k) for k in range(len(problem.limits))]
 
     def observe(self, observation: Observation) -> tuple[float, ...]:
-        """Add the episodes of a trial and return the standardised innovation of every cost."""
+        """Add the episodes of a trial and return the standardized innovation of every cost."""
         self.observations.append(observation)
         self.reward.append(observation.index, *self._modelled_reward(observation))
         return tuple(self._observe_cost(k) for k in range(len(self.costs)))
 
-    def modelled(self) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r n"]]:
-        """Return the observations as they are modelled and their noise variances, one row per return."""
+    def modeled(self) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r n"]]:
+        """Return the observations as they are modeled and their noise variances, one row per return."""
         rows = [[self._modelled_reward(o) for o in self.observations]]
         for k, model in enumerate(self.costs):
             costs = [o.episodes[:, 1 + k] for o in self.observations]
-            rows.append([model.modelled(float(x.mean()), self.noise_sd(k, x)) for x in costs])
+            rows.append([model.modeled(float(x.mean()), self.noise_sd(k, x)) for x in costs])
         pairs = np.array(rows).reshape(len(rows), -1, 2)
         return pairs[:, :, 0], pairs[:, :, 1]
 

@@ -42,7 +42,7 @@ class Prior:
     sd: float
     """Standard deviation, in units of the limit (costs, on their scale) or of the range of the reward axis."""
     scale: Scale = "linear"
-    """Scale a cost is modelled on; a cost that grows by a factor per step is a straight line on the log scale."""
+    """Scale a cost is modeled on; a cost that grows by a factor per step is a straight line on the log scale."""
     mixture: Mixture = 1
     """Number of Gaussian processes averaged: 3 half and double the length-scale, 9 the deviation as well."""
 
@@ -98,7 +98,7 @@ class Priors:
     def __post_init__(self) -> None:
         if self.reward.mean != "target" or self.reward.scale != "linear" or self.reward.mixture != 1:
             raise ConfigError(
-                "The reward is modelled by one process on the linear scale around its target; got "
+                "The reward is modeled by one process on the linear scale around its target; got "
                 f"mean {self.reward.mean!r}, scale {self.reward.scale!r}, mixture {self.reward.mixture}."
             )
 
@@ -123,14 +123,14 @@ def paper_priors(axis_ranges: tuple[float, ...], *, velocity: bool = False) -> P
 
 
 def to_scale(scale: Scale, cost: Float[np.ndarray, "*s"], limit: float) -> Float[np.ndarray, "*s"]:
-    """Return raw costs on the scale they are modelled on; the limit becomes 1."""
+    """Return raw costs on the scale they are modeled on; the limit becomes 1."""
     if scale == "linear":
         return np.asarray(cost / limit)
     return np.asarray(np.log1p(np.maximum(cost, 0.0) / (_KNEE * limit)) / np.log1p(1 / _KNEE))
 
 
 def from_scale(scale: Scale, y: Float[np.ndarray, "*s"], limit: float) -> Float[np.ndarray, "*s"]:
-    """Return modelled costs in raw units."""
+    """Return modeled costs in raw units."""
     if scale == "linear":
         return np.asarray(y * limit)
     # Far above anything seen the exponential may overflow; a cost of infinity is then the honest answer.
@@ -139,7 +139,7 @@ def from_scale(scale: Scale, y: Float[np.ndarray, "*s"], limit: float) -> Float[
 
 
 def scale_slope(scale: Scale, cost: float, limit: float) -> float:
-    """Return the derivative of the scale at a raw cost: turns a small raw error into a modelled one."""
+    """Return the derivative of the scale at a raw cost: turns a small raw error into a modeled one."""
     if scale == "linear":
         return 1 / limit
     return 1 / ((max(cost, 0.0) + _KNEE * limit) * float(np.log1p(1 / _KNEE)))

@@ -55,7 +55,7 @@ class Schedule:
     accuracy: float = 0.0
     """Stop when no target can beat the best by more than this, as a fraction of the reward axis (epsilon)."""
     on_violation: OnViolation = "continue"
-    """What follows a trial that exceeded a limit for certain; its neighbourhood is closed in any case."""
+    """What follows a trial that exceeded a limit for certain; its neighborhood is closed in any case."""
     surprises: int = 3
     """So many costs far above what was predicted freeze the search until `confirm` is called."""
 

@@ -43,7 +43,7 @@ def lipschitz_safe_set(
         known: Bands on a linear scale.
         X: Scaled candidates.
         before: Y_{N-1}.
-        slopes: Largest slope of each cost, in modelled cost per axis length.
+        slopes: Largest slope of each cost, in modeled cost per axis length.
     """
     slack = ((known.limits[:, None] - known.cost_upper) / slopes[:, None]).min(axis=0)
     sources = np.flatnonzero(before & (slack >= 0))
@@ -173,7 +173,7 @@ def _best_of_cells(
 ) -> Int[np.ndarray, " _"]:
     """Return the index with the largest key of every cell of a coarse grid, the largest first, ties by index.
 
-    On a fine grid the most valuable targets are neighbours of each other; looking at one per cell keeps the choice the
+    On a fine grid the most valuable targets are neighbors of each other; looking at one per cell keeps the choice the
     same whatever the resolution.
     """
     ordered = indices[np.argsort(-key[indices], kind="stable")]

@@ -90,7 +90,7 @@ class CDTConfig:
     """How episodes are drawn: in proportion to length / (1 + cost / typical cost), so that every episode is drawn; or
     to max(0, 70 - cost), as OSRL does, and then starting anywhere, the end padded."""
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
-    """Episodes relabelled with targets beyond the data; off, since costs follow their targets without it."""
+    """Episodes relabeled with targets beyond the data; off, since costs follow their targets without it."""
     log_std_bounds: tuple[float, float] | None = (-5.0, 2.0)
     """Bounds on the logarithm of the deviation of an action; none for OSRL's."""
     temperature: float = 0.0
@@ -99,7 +99,7 @@ class CDTConfig:
     cost_weight: float = 0.0
     """Weight of predicting what an action costs, an auxiliary task; 0 for none."""
     cost_model: CostModel = "none"
-    """How that cost is modelled: "none", "share" (any costs) or "classes" (OSRL's: one cost, 0 or 1)."""
+    """How that cost is modeled: "none", "share" (any costs) or "classes" (OSRL's: one cost, 0 or 1)."""
     clamped: bool = True
     """Whether the cost still allowed stops at 0 while acting."""
 
@@ -391,15 +391,15 @@ def _sampler(
     random: np.random.Generator,
 ) -> Sampler:
     returns, lengths = dataset.returns[episodes], dataset.lengths[episodes]
-    relabelled = relabel(returns, config.augmentation, random)
-    costs = np.concatenate([returns[:, 1:], relabelled.targets[:, 1:]]) if len(relabelled.episodes) else returns[:, 1:]
-    weights = episode_weights(config, np.concatenate([lengths, lengths[relabelled.episodes]]), costs, scaling)
+    relabeled = relabel(returns, config.augmentation, random)
+    costs = np.concatenate([returns[:, 1:], relabeled.targets[:, 1:]]) if len(relabeled.episodes) else returns[:, 1:]
+    weights = episode_weights(config, np.concatenate([lengths, lengths[relabeled.episodes]]), costs, scaling)
     if not weights.any():
         raise DatasetError(
             'OSRL\'s sampling leaves out episodes that cost 70 or more, and here all do; set sampling to "mild".'
         )
     starts: Starts = "anywhere" if config.sampling == "osrl" else "whole"
-    return Sampler(dataset, episodes, relabelled, weights, length=config.segment, starts=starts)
+    return Sampler(dataset, episodes, relabeled, weights, length=config.segment, starts=starts)
 
 
 def _cover(config: CDTConfig, dataset: Dataset, episodes: Bool[np.ndarray, " e"]) -> Rows | None:

@@ -1,6 +1,6 @@
 """Batches of segments for the Constrained Decision Transformer: one table on the device, one gather a batch.
 
-Notation: n transitions, e episodes (relabelled ones included), b segments of l steps.
+Notation: n transitions, e episodes (relabeled ones included), b segments of l steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from lifesafe.data import Dataset
-from lifesafe.data.augmentation import Relabelled
+from lifesafe.data.augmentation import Relabeled
 from lifesafe.data.sequences import Rows, Segments, Starts
 from lifesafe.data.transitions import returns_to_go
 from lifesafe.policies.cdt_network import Steps
@@ -57,7 +57,7 @@ class Table:
         self._previous_actions = previous_actions
 
     def gather(self, segments: Rows, shifts: Float[np.ndarray, "b r"] | None = None) -> Batch:
-        """Return the segments, with their returns-to-go shifted if they are relabelled."""
+        """Return the segments, with their returns-to-go shifted if they are relabeled."""
         device = self._table.device
         rows = torch.from_numpy(segments.rows).to(device)
         real = torch.from_numpy(segments.real).to(device)
@@ -85,26 +85,26 @@ class Table:
 
 
 class Sampler:
-    """Draws segments of the episodes to learn from, and of those relabelled among them."""
+    """Draws segments of the episodes to learn from, and of those relabeled among them."""
 
     def __init__(
         self,
         dataset: Dataset,
         episodes: Bool[np.ndarray, " e"],
-        relabelled: Relabelled,
+        relabeled: Relabeled,
         weights: Float[np.ndarray, " m"],
         *,
         length: int,
         starts: Starts,
     ) -> None:
         own = np.flatnonzero(episodes)
-        chosen = np.concatenate([own, own[relabelled.episodes]])
+        chosen = np.concatenate([own, own[relabeled.episodes]])
         self._segments = Segments(
             dataset.offsets[:-1][chosen], dataset.lengths[chosen], weights, length=length, starts=starts
         )
         self._shifts = None
-        if len(relabelled.episodes):
-            shifts = relabelled.targets - dataset.returns[own[relabelled.episodes]]
+        if len(relabeled.episodes):
+            shifts = relabeled.targets - dataset.returns[own[relabeled.episodes]]
             self._shifts = np.concatenate([np.zeros((len(own), shifts.shape[1])), shifts])
 
     def draw(self, generator: np.random.Generator, segments: int) -> tuple[Rows, Float[np.ndarray, "b r"] | None]:

@@ -1,6 +1,6 @@
 """RvS: a perceptron that is told how much reward and cost the rest of the episode shall bring.
 
-After Emmons et al. 2021, "RvS: What is essential for offline RL via supervised learning?". Each transition is labelled
+After Emmons et al. 2021, "RvS: What is essential for offline RL via supervised learning?". Each transition is labeled
 with what its episode went on to earn and cost; the network learns which action was taken given that and the
 observation. There is no history, so it is small and quick, and a yardstick for the transformer.
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from lifesafe.coverage.simulation import Summary
 
-_KEPT, _BROKEN, _PLAIN = "#0072b2", "#d55e00", "#555555"  # told apart by colour-blind readers too
+_KEPT, _BROKEN, _PLAIN = "#0072b2", "#d55e00", "#555555"  # told apart by color-blind readers too
 
 
 def coverage_figure(summaries: Sequence[Summary]) -> Figure:

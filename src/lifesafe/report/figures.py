@@ -241,7 +241,7 @@ def draw_calibration(ax: Axes, history: History) -> None:
     reach = max(3.0, 1.1 * largest)
     ax.set_ylim(-(1.05 + 0.13 * len(parts)) * reach, reach)  # room for the legend
     _trial_axis(ax, len(history.moments), room=0.08)  # for the names of the bands
-    ax.set_ylabel("standardised residual")
+    ax.set_ylabel("standardized residual")
     ax.legend(loc="lower left", **_LEGEND)
     _plain_axes(ax)
 

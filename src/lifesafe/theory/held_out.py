@@ -42,7 +42,7 @@ def alder(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
 
 
 def birch(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
-    """Cost and reward climb in four steps along G, between plateaus: the policy picks one of five behaviours.
+    """Cost and reward climb in four steps along G, between plateaus: the policy picks one of five behaviors.
 
     The third step crosses the limit. R only scales the reward, until it is ignored.
     """

@@ -60,7 +60,7 @@ class SimulatedMap:
 
     @property
     def is_reachable(self) -> Bool[np.ndarray, " n"]:
-        """Targets joined to the seed through neighbours whose cost keeps a margin below the limit."""
+        """Targets joined to the seed through neighbors whose cost keeps a margin below the limit."""
         from scipy import ndimage  # only here: it would slow down every import of lifesafe.theory
 
         inside = self.cost <= (1 - _MARGIN) * self.limit

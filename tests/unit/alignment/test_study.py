@@ -9,7 +9,7 @@ import pytest
 from lifesafe.alignment.results import FILE, read_alignment
 from lifesafe.alignment.study import study, target_grid
 from lifesafe.environments import task
-from lifesafe.environments.behaviours import collect
+from lifesafe.environments.behaviors import collect
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.policies import RvSConfig
 

@@ -1,4 +1,4 @@
-"""Episodes relabelled with targets above the Pareto front."""
+"""Episodes relabeled with targets above the Pareto front."""
 
 import numpy as np
 import pytest

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from lifesafe.environments.behaviours import BEST, drive
+from lifesafe.environments.behaviors import BEST, drive
 from lifesafe.environments.point_circle import HORIZON, TASK, Physics, PointCircle, make, reward
 from lifesafe.environments.task import load
 from lifesafe.errors import ConfigError, EpisodeError

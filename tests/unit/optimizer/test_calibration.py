@@ -33,7 +33,7 @@ def state_after(trials: list[tuple[int, float]], *, mixture: int = 1, costs: int
 def brute_force(state: State, row: int, i: int, others: list[int]) -> float:
     """Return the normal quantile of observation i under every process refitted to the others, one by one."""
     problem, posterior = state.problem, state.posterior
-    values, noises = posterior.modelled()
+    values, noises = posterior.modeled()
     y, noise = values[row], noises[row]
     X = problem.scaled.T[[o.index for o in posterior.observations]]
     prior = problem.priors.reward if row == 0 else problem.priors.cost
@@ -82,7 +82,7 @@ def test_innovations_are_predictions_from_the_trials_before(
 
 def test_the_observations_as_modelled_are_those_the_posterior_was_fed() -> None:
     state = state_after([(3, 5.0), (7, 9.0), (3, 6.0), (20, 15.0)], mixture=3, costs=2)
-    values, noises = state.posterior.modelled()
+    values, noises = state.posterior.modeled()
     refitted = Posterior(state.problem)
     for column, observation in enumerate(state.posterior.observations):
         refitted.reward.append(observation.index, values[0, column], noises[0, column])

@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from lifesafe.errors import GuaranteeWarning
 from lifesafe.optimizer import Observation, Prior, Priors, Problem, Schedule
-from lifesafe.optimizer.confidence import allowance, combined, confidence, modelled_limits, raw_bands
+from lifesafe.optimizer.confidence import allowance, combined, confidence, modeled_limits, raw_bands
 from lifesafe.optimizer.posterior import Posterior
 
 GRID = np.stack(np.meshgrid(np.linspace(0, 500, 6), np.linspace(0, 60, 4), indexing="ij"), axis=-1).reshape(-1, 2)
@@ -58,10 +58,10 @@ def test_risks_add_up_under_the_ledger_and_only_there() -> None:
 
 
 def test_limits_are_one_on_the_modelled_scale_until_they_change() -> None:
-    assert modelled_limits(problem()).tolist() == [1.0]
+    assert modeled_limits(problem()).tolist() == [1.0]
     linear = Priors(cost=Prior(mean="limit", kernel="rbf", lengthscales=(0.5,), sd=3.0))
-    assert modelled_limits(problem(priors=linear).with_limits(30.0)).tolist() == [1.5]
-    assert modelled_limits(problem().with_limits(30.0))[0] > 1
+    assert modeled_limits(problem(priors=linear).with_limits(30.0)).tolist() == [1.5]
+    assert modeled_limits(problem().with_limits(30.0))[0] > 1
 
 
 def test_a_target_is_safe_exactly_if_its_upper_band_keeps_the_limit() -> None:

@@ -1,4 +1,4 @@
-"""Posterior: returns as they are modelled, mixtures, pooled dispersion, pretended trials."""
+"""Posterior: returns as they are modeled, mixtures, pooled dispersion, pretended trials."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ CONFIGS = {
     "four tokens": small_config(tokens=4),
     "predicted costs": small_config(cost_weight=0.1, cost_model="share"),
     "predicted costs, two tokens": small_config(tokens=2, cost_weight=0.1, cost_model="share"),
-    "relabelled": small_config(augmentation=AugmentationConfig(fraction=0.5)),
+    "relabeled": small_config(augmentation=AugmentationConfig(fraction=0.5)),
     "osrl": small_osrl(),
 }
 
@@ -193,7 +193,7 @@ def test_relabelled_episodes_ask_for_their_targets() -> None:
     asked = np.column_stack([batch.steps.coming[:, 0, 0] * 10, 50 - batch.steps.coming[:, 0, 1]])[first]
     real = {tuple(np.round(row, 2)) for row in data.returns}
     beyond = [row for row in asked if tuple(np.round(row, 2).astype(float)) not in real]
-    assert beyond  # some segments are relabelled ...
+    assert beyond  # some segments are relabeled ...
     assert len(beyond) < len(asked)  # ... and some are not
     assert max(row[0] for row in beyond) > data.returns[:, 0].max()
 
@@ -229,7 +229,7 @@ def test_learning_lowers_the_held_out_loss(config: CDTConfig) -> None:
 
 
 def test_the_presets_survive_a_file() -> None:
-    for config in (CDTConfig(), CDTConfig.osrl(), CONFIGS["relabelled"]):
+    for config in (CDTConfig(), CDTConfig.osrl(), CONFIGS["relabeled"]):
         assert from_plain(CDTConfig, to_plain(config)) == config
 
 

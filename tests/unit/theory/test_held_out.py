@@ -7,7 +7,7 @@ from lifesafe.theory.held_out import HELD_OUT
 from lifesafe.theory.simulators import FAMILIES
 
 DRAWS = 60
-# The steepest cliff between neighbours of a 60 x 60 grid: 40 of cost, the middle half within 20 of 500 units.
+# The steepest cliff between neighbors of a 60 x 60 grid: 40 of cost, the middle half within 20 of 500 units.
 STEEPEST = 40 * np.tanh(500 / 59 * 2.2 / 20 / 4)
 
 each_family = pytest.mark.parametrize("name", HELD_OUT)

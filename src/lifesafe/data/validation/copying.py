@@ -1,6 +1,6 @@
 """Whether actions can be copied from the action before.
 
-Behaviours whose noise lasts from step to step teach a policy that sees its own past to repeat its last action: in
+Behaviors whose noise lasts from step to step teach a policy that sees its own past to repeat its last action: in
 the data that predicts well, on the real system nothing corrects it any more. Two numbers tell (both from a sample):
 
     share       of what the observation leaves open about the action, the previous action explains this share. A
@@ -9,7 +9,7 @@ the data that predicts well, on the real system nothing corrects it any more. Tw
                 -2/3 for white noise, -0.6 to -0.5 for noise that follows e_t = rho e_{t-1} + white with rho from
                 0.3 to 1, and near 0 or above where actions are a smooth function of time.
 
-The share alone would also blame what is harmless: behaviours that differ in their parameters, for the previous action
+The share alone would also blame what is harmless: behaviors that differ in their parameters, for the previous action
 then tells which one acts. The second differences let nothing through but the quickest changes, which is the noise.
 Measured: PPO's white noise on Hopper 0.01 and -0.71; simulated circling with one policy or a mixture, noise of
 deviation 0.03 to 0.3: white -0.63 or less; rho = 0.5, 0.7, 0.9: share 0.21 to 0.30, 0.42 to 0.51, 0.72 to 0.77 at
@@ -55,7 +55,7 @@ def check_copying(table: Table) -> list[Finding]:
                 severity="note",
                 code="smooth-actions",
                 message=f"Actions change smoothly: {numbers}, and hardly any noise is on top.",
-                advice="Fine if behaviours differ in their parameters; if they share smoothed noise, or actions are"
+                advice="Fine if behaviors differ in their parameters; if they share smoothed noise, or actions are"
                 " held for several steps, a policy with a memory may learn to repeat itself. Compare one without.",
             )
         ]
@@ -65,7 +65,7 @@ def check_copying(table: Table) -> list[Finding]:
             code="copyable-actions",
             message=f"The noise in the actions lasts from step to step: {numbers}.",
             advice="A policy with a memory learns to repeat its last action. Log with white noise, or with noise on"
-            " the parameters of the behaviour; or train without past actions.",
+            " the parameters of the behavior; or train without past actions.",
         )
     ]
 
@@ -103,7 +103,7 @@ def _sample(table: Table) -> Int[np.ndarray, " m"]:
 
 
 class _Features:
-    """Random ramps of the standardised observation: enough for a linear fit to bend."""
+    """Random ramps of the standardized observation: enough for a linear fit to bend."""
 
     def __init__(self, table: Table, rows: np.ndarray, random: np.random.Generator) -> None:
         self._observations = table.observations

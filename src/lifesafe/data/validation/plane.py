@@ -57,7 +57,7 @@ def _at_limit(
     near = (costs >= _NEAR[0] * limit) & (costs <= _NEAR[1] * limit)
     if not under.any():
         message = f"{name}No episode keeps the limit {limit:g}; the cheapest costs {costs.min():.4g}."
-        advice = "There is nothing safe to learn from. Log behaviours that keep it, or raise the limit."
+        advice = "There is nothing safe to learn from. Log behaviors that keep it, or raise the limit."
         return [Finding(severity="error", code="none-under-limit", message=message, advice=advice, count=0)]
     bar = rewards[under].min() + _GOOD * (rewards[under].max() - rewards[under].min())
     good = near & (rewards >= bar)
@@ -84,7 +84,7 @@ def _support(
                 severity="warning",
                 code="few-under-limit",
                 message=f"{name}Only {int(under.sum())} episodes keep the limit {limit:g}.",
-                advice="What is safe will be learned badly. Log more behaviours that keep it.",
+                advice="What is safe will be learned badly. Log more behaviors that keep it.",
                 count=int(under.sum()),
             )
         )
@@ -106,7 +106,7 @@ def _support(
                 severity="warning",
                 code="poor-at-limit",
                 message=f"{name}Of {int(near.sum())} episodes near the limit, {int(good.sum())} earn a good reward.",
-                advice="Asked for a good reward at that cost, a policy has hardly seen how. Log better behaviours"
+                advice="Asked for a good reward at that cost, a policy has hardly seen how. Log better behaviors"
                 " there.",
                 count=int(good.sum()),
             )

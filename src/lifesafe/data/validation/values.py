@@ -101,7 +101,7 @@ def _observations(spread: Spread) -> list[Finding]:
                 severity="note",
                 code="scales",
                 message=f"The deviations of the observations reach from {moving.min():.3g} to {moving.max():.3g}.",
-                advice="Keep the normalisation of observations on, or scale them yourself.",
+                advice="Keep the normalization of observations on, or scale them yourself.",
             )
         )
     largest = max(np.abs(spread.low).max(), np.abs(spread.high).max())
@@ -157,7 +157,7 @@ def _actions(table: Table) -> list[Finding]:
                 severity="warning",
                 code="constant-action",
                 message=f"{len(constant)} of {len(spread.low)} actions never change: {_listed(constant)}.",
-                advice="What they do cannot be learned. Leave them out, or log behaviours that use them.",
+                advice="What they do cannot be learned. Leave them out, or log behaviors that use them.",
                 count=len(constant),
             )
         )
@@ -169,7 +169,7 @@ def _rewards(table: Table) -> list[Finding]:
     if low != high:
         return []
     message = f"All rewards are {low:g}."
-    advice = "No behaviour is better than another, so there is nothing to learn. Were they logged?"
+    advice = "No behavior is better than another, so there is nothing to learn. Were they logged?"
     return [Finding(severity="warning", code="constant-reward", message=message, advice=advice)]
 
 

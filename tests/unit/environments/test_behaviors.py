@@ -1,4 +1,4 @@
-"""Scripted behaviours: logs that fill the plane, white noise, and the best safe returns that are shipped."""
+"""Scripted behaviors: logs that fill the plane, white noise, and the best safe returns that are shipped."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lifesafe.data.dataset import Dataset
-from lifesafe.environments.behaviours import BEST, Behaviour, Driver, collect, draw, drive
+from lifesafe.environments.behaviors import BEST, Behavior, Driver, collect, draw, drive
 from lifesafe.environments.point_circle import BEST_SAFE, HORIZON, TASK, Physics, PointCircle
 from lifesafe.errors import ConfigError
 from lifesafe.returns import Returns
@@ -89,7 +89,7 @@ def test_the_data_are_dense_in_the_middle_and_sparse_near_the_best(dataset: Data
 
 def test_noise_is_white() -> None:
     """Of a driver that stands still (no speed, no gain) all pushes are noise: no step tells of the next."""
-    idle = drive([Behaviour(speed=0.0, gain=0.0, noise=0.3)] * 50, range(50))
+    idle = drive([Behavior(speed=0.0, gain=0.0, noise=0.3)] * 50, range(50))
     pushes = idle.actions.reshape(50, HORIZON, 2).astype(float)
     assert pushes.std() == pytest.approx(0.3, rel=0.05)
     for lag in (1, 2, 5):
@@ -98,7 +98,7 @@ def test_noise_is_white() -> None:
 
 
 def test_noise_differs_between_rows_and_episodes() -> None:
-    idle, seen = Behaviour(speed=0.0, gain=0.0, noise=0.3), np.zeros((2, 5), dtype=np.float32)
+    idle, seen = Behavior(speed=0.0, gain=0.0, noise=0.3), np.zeros((2, 5), dtype=np.float32)
     driver = idle.actor([Returns(0, 0)] * 2)
     first = driver.act(seen)
     driver.restart([Returns(0, 0)], np.array([0]))
@@ -108,8 +108,8 @@ def test_noise_differs_between_rows_and_episodes() -> None:
 
 
 def test_rows_of_a_driver_do_not_feel_each_other() -> None:
-    behaviours, seeds = [draw(seed) for seed in range(4)], [5, 6, 7, 8]
-    together, alone = Driver(behaviours, seeds), Driver(behaviours, seeds)
+    behaviors, seeds = [draw(seed) for seed in range(4)], [5, 6, 7, 8]
+    together, alone = Driver(behaviors, seeds), Driver(behaviors, seeds)
     for seen in np.random.default_rng(0).normal(0, 0.5, (20, 4, 5)).astype(np.float32):
         expected = together.act(seen)
         for row in (2, 0, 3, 1):
@@ -117,13 +117,13 @@ def test_rows_of_a_driver_do_not_feel_each_other() -> None:
 
 
 def test_boldness_sets_the_mean_cost() -> None:
-    costs = [drive([Behaviour(boldness=boldness)] * 100, range(100)).returns[:, 1].mean() for boldness in (0, 0.5, 1)]
+    costs = [drive([Behavior(boldness=boldness)] * 100, range(100)).returns[:, 1].mean() for boldness in (0, 0.5, 1)]
     assert costs[0] < 5
     assert costs[1] == pytest.approx(costs[2] / 2, rel=0.15)
 
 
 @pytest.mark.parametrize("limit", BEST_SAFE)
-def test_the_shipped_behaviours_reach_the_best_safe_returns(limit: float) -> None:
+def test_the_shipped_behaviors_reach_the_best_safe_returns(limit: float) -> None:
     rewards, costs = drive([BEST[limit]] * 400, range(10_000, 10_400)).returns.T
     error = rewards.std() / math.sqrt(400)
     assert rewards.mean() == pytest.approx(BEST_SAFE[limit], abs=4 * error)
@@ -134,7 +134,7 @@ def test_the_shipped_numbers_are_those_of_the_committed_search() -> None:
     found = json.loads((RESULTS / "best_safe.json").read_text(encoding="utf-8"))
     limits = [math.inf if row["limit"] is None else row["limit"] for row in found]
     assert {limit: round(row["reward"], 1) for limit, row in zip(limits, found, strict=True)} == BEST_SAFE
-    assert {limit: Behaviour(**row["behaviour"]) for limit, row in zip(limits, found, strict=True)} == BEST
+    assert {limit: Behavior(**row["behavior"]) for limit, row in zip(limits, found, strict=True)} == BEST
     assert all(row["cost"] <= max(limit, 0.001) for limit, row in zip(limits, found, strict=True))
 
 
@@ -149,7 +149,7 @@ def test_the_best_safe_return_grows_with_the_limit() -> None:
 
 
 def test_no_episode_of_the_data_is_far_above_the_best_known(dataset: Dataset) -> None:
-    """An episode may be lucky, but a behaviour drawn at random must not beat the best that is shipped."""
+    """An episode may be lucky, but a behavior drawn at random must not beat the best that is shipped."""
     rewards, costs = dataset.returns.T
     assert rewards.max() < BEST_SAFE[math.inf] + 4 * 15
     assert rewards[costs == 0].max() < BEST_SAFE[0.0] + 4 * 11
@@ -164,6 +164,6 @@ def test_no_episodes_are_refused() -> None:
         collect(0)
 
 
-def test_each_behaviour_needs_a_seed() -> None:
-    with pytest.raises(ConfigError, match="2 behaviours and 1 seeds"):
-        Driver([Behaviour()] * 2, [0])
+def test_each_behavior_needs_a_seed() -> None:
+    with pytest.raises(ConfigError, match="2 behaviors and 1 seeds"):
+        Driver([Behavior()] * 2, [0])

@@ -1,6 +1,6 @@
-"""Scripted behaviours for PointCircle: logs in a second, and the best that is known.
+"""Scripted behaviors for PointCircle: logs in a second, and the best that is known.
 
-A behaviour chases a point that runs ahead of it on a circle. Each time it comes to a strip it either follows the
+A behavior chases a point that runs ahead of it on a circle. Each time it comes to a strip it either follows the
 circle through it (boldly) or drives straight along the strip's edge. Eight numbers make drivers of every kind, from
 hesitant to excellent, so a thousand of them drawn at random fill the cost-reward plane as real logs do: dense where
 middling drivers are, sparse near the best. The numbers differ from episode to episode and the noise is white: noise
@@ -36,7 +36,7 @@ _FRICTION = Physics().friction / FORCE  # push that holds a speed of 1 m/s
 
 
 @dataclass(frozen=True, kw_only=True)
-class Behaviour:
+class Behavior:
     """A driver of PointCircle; as a policy it ignores the targets."""
 
     radius: float = 7.1
@@ -63,33 +63,33 @@ class Behaviour:
 
 # Found by benchmarks/point_circle.py; what they reach is BEST_SAFE.
 BEST = {
-    0.0: Behaviour(radius=7.117, lead=0.382, speed=4.772, gain=0.913, edge=4.784, swing=0.03, boldness=0.0),
-    10.0: Behaviour(radius=7.09, lead=0.341, speed=4.851, gain=1.101, edge=4.95, swing=0.03, boldness=0.0958),
-    20.0: Behaviour(radius=7.08, lead=0.339, speed=4.782, gain=1.042, edge=4.948, swing=0.029, boldness=0.2032),
-    40.0: Behaviour(radius=7.097, lead=0.325, speed=4.646, gain=1.023, edge=4.945, swing=0.023, boldness=0.419),
-    math.inf: Behaviour(radius=7.175, lead=0.339, speed=4.513, gain=1.052, edge=4.863, swing=0.015, boldness=1.0),
+    0.0: Behavior(radius=7.117, lead=0.382, speed=4.772, gain=0.913, edge=4.784, swing=0.03, boldness=0.0),
+    10.0: Behavior(radius=7.09, lead=0.341, speed=4.851, gain=1.101, edge=4.95, swing=0.03, boldness=0.0958),
+    20.0: Behavior(radius=7.08, lead=0.339, speed=4.782, gain=1.042, edge=4.948, swing=0.029, boldness=0.2032),
+    40.0: Behavior(radius=7.097, lead=0.325, speed=4.646, gain=1.023, edge=4.945, swing=0.023, boldness=0.419),
+    math.inf: Behavior(radius=7.175, lead=0.339, speed=4.513, gain=1.052, edge=4.863, swing=0.015, boldness=1.0),
 }
 
 
 class Driver:
-    """Acts out one behaviour per row (an `Actor`).
+    """Acts out one behavior per row (an `Actor`).
 
     Args:
-        behaviours: What each row does.
+        behaviors: What each row does.
         seeds: One per row; it decides the row's noise and when it is bold.
     """
 
-    def __init__(self, behaviours: Sequence[Behaviour], seeds: Sequence[int]) -> None:
-        if not behaviours or len(behaviours) != len(seeds):
-            raise ConfigError(f"Got {len(behaviours)} behaviours and {len(seeds)} seeds; give one seed per behaviour.")
-        size = len(behaviours)
+    def __init__(self, behaviors: Sequence[Behavior], seeds: Sequence[int]) -> None:
+        if not behaviors or len(behaviors) != len(seeds):
+            raise ConfigError(f"Got {len(behaviors)} behaviors and {len(seeds)} seeds; give one seed per behavior.")
+        size = len(behaviors)
         self._settings = {
-            field.name: np.array([[getattr(behaviour, field.name)] for behaviour in behaviours], dtype=np.float64)
-            for field in dataclasses.fields(Behaviour)
+            field.name: np.array([[getattr(behavior, field.name)] for behavior in behaviors], dtype=np.float64)
+            for field in dataclasses.fields(Behavior)
             if field.name != "lead"
         }
         # Not NumPy's sine and cosine: their last bit may depend on the place in the array.
-        self._lead = np.array([(math.cos(behaviour.lead), math.sin(behaviour.lead)) for behaviour in behaviours])
+        self._lead = np.array([(math.cos(behavior.lead), math.sin(behavior.lead)) for behavior in behaviors])
         self._seeds = list(seeds)
         self._episodes = np.zeros(size, dtype=int)
         self._time = np.zeros(size, dtype=int)
@@ -121,7 +121,7 @@ class Driver:
         costs: Float[np.ndarray, "m k"],
         rows: Int[np.ndarray, " m"] | None = None,
     ) -> None:
-        """Do nothing: a scripted behaviour does not look at what it earns."""
+        """Do nothing: a scripted behavior does not look at what it earns."""
 
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
         """Begin a new episode in each named row, whatever the target."""
@@ -146,12 +146,12 @@ class Driver:
         self._side[rows] = side
 
 
-def draw(seed: int) -> Behaviour:
-    """Return a behaviour drawn at random from the family."""
-    random = generator(seed, "behaviour")
+def draw(seed: int) -> Behavior:
+    """Return a behavior drawn at random from the family."""
+    random = generator(seed, "behaviour")  # the tag is part of the data: another spelling, other episodes
     skill = random.beta(2.0, 2.0)
     clumsy = 1 - skill
-    return Behaviour(
+    return Behavior(
         radius=7.1 + clumsy * random.normal(0, 0.9),
         lead=0.35 + clumsy * random.uniform(0, 0.6),
         speed=4.7 * (1 - clumsy * random.uniform(0, 0.9)),
@@ -164,7 +164,7 @@ def draw(seed: int) -> Behaviour:
 
 
 def collect(episodes: int = 1500, *, seed: int = 0, physics: Physics | None = None) -> Dataset:
-    """Return so many episodes of PointCircle, each by a behaviour drawn at random.
+    """Return so many episodes of PointCircle, each by a behavior drawn at random.
 
     Episode i depends on the seed and on i only, so a smaller dataset is the beginning of a larger one.
 
@@ -183,10 +183,10 @@ def collect(episodes: int = 1500, *, seed: int = 0, physics: Physics | None = No
     return drive([draw(seed) for seed in seeds], seeds, physics)
 
 
-def drive(behaviours: Sequence[Behaviour], seeds: Sequence[int], physics: Physics | None = None) -> Dataset:
-    """Return one episode of PointCircle per behaviour; its seed decides everything in it that is random."""
-    rows = np.arange(len(behaviours))
-    driver, points = Driver(behaviours, seeds), PointCircle(len(behaviours), physics)
+def drive(behaviors: Sequence[Behavior], seeds: Sequence[int], physics: Physics | None = None) -> Dataset:
+    """Return one episode of PointCircle per behavior; its seed decides everything in it that is random."""
+    rows = np.arange(len(behaviors))
+    driver, points = Driver(behaviors, seeds), PointCircle(len(behaviors), physics)
     observations = np.empty((len(rows), HORIZON + 1, 5), dtype=np.float32)
     actions = np.empty((len(rows), HORIZON, 2), dtype=np.float32)
     rewards, costs = np.empty((2, len(rows), HORIZON), dtype=np.float32)
