@@ -11,11 +11,11 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench docs clean
+.PHONY: help demo test check slow bench bench-cdt bench-rollout docs clean
 
 help:  ## list the commands
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-		printf '  make %-6s  %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
+		printf '  make %-13s  %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.core  ## find the best safe target of a simulated system and draw how it went
 	$(BIN)/lifesafe demo
@@ -36,10 +36,21 @@ slow: $(VENV)/.dev  ## run the statistical and exhaustive tests
 bench: $(VENV)/.dev .venv-rivals/.installed  ## time the optimizer beside SafeOpt and BoTorch
 	$(BIN)/python benchmarks/optimizer.py
 
+bench-cdt: $(VENV)/.dev .venv-osrl/.installed  ## time the transformer beside OSRL's
+	$(BIN)/python benchmarks/cdt.py
+
+bench-rollout: $(VENV)/.dev .venv-osrl/.installed  ## time evaluation beside OSRL's; HOPPER=FILE names data that are here
+	$(BIN)/python benchmarks/rollout.py $(if $(HOPPER),--data $(HOPPER))
+
 # SafeOpt needs numpy < 2, so the rivals have an environment of their own.
 .venv-rivals/.installed: benchmarks/rivals.txt
 	$(PYTHON) -m venv .venv-rivals
 	.venv-rivals/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+.venv-osrl/.installed: benchmarks/osrl.txt
+	$(PYTHON) -m venv .venv-osrl
+	.venv-osrl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	@touch $@
 
 docs: $(VENV)/.docs  ## build the documentation into site/

@@ -1,6 +1,6 @@
 """Time the Constrained Decision Transformer beside OSRL's: python benchmarks/cdt.py.
 
-Needs an environment with OSRL; benchmarks/record_osrl_cdt.py says how to make it. Each contestant is a process in its
+Needs an environment with OSRL, which `make bench-cdt` makes. Each contestant is a process in its
 own environment, and they take turns, measurement by measurement, so that what else the machine does hits all alike.
 """
 
@@ -9,9 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,11 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from contest import Worker, machine, where
+
 HERE = Path(__file__).resolve().parent
 CONTESTANTS = {
     "lifesafe": (Path(sys.executable), HERE / "ours_cdt.py"),
     "OSRL": (HERE.parent / ".venv-osrl" / "bin" / "python", HERE / "rivals" / "osrl_worker.py"),
 }
+REMEDY = "`make bench-cdt` makes it"
 OURS = ("as OSRL", "default", "default, two tokens")
 CLOCKS = {"wall": "wall-clock time", "cpu": "processor time, which other jobs on the machine disturb less"}
 WHAT = {
@@ -45,37 +46,11 @@ after a warm-up, on {threads} thread(s), in {clock}. The ratio is OSRL's time to
 """.splitlines()
 
 
-class Worker:
-    """A contestant's process, asked one thing at a time."""
-
-    def __init__(self, name: str, threads: int) -> None:
-        python, script = CONTESTANTS[name]
-        if not python.exists():
-            raise SystemExit(f"{name} has no environment yet; see benchmarks/record_osrl_cdt.py.")
-        self.name = name
-        environment = os.environ | {"OMP_NUM_THREADS": str(threads)}
-        self.process = subprocess.Popen(
-            [python, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def __call__(self, do: str, **arguments: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
-        answer = json.loads(self.process.stdout.readline() or '{"error": "it ended"}')
-        if "error" in answer:
-            raise SystemExit(f"{self.name} could not {do}:\n{answer['error']}")
-        return answer["answer"]
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def main() -> None:
     options = arguments()
-    workers = {name: Worker(name, options.threads) for name in CONTESTANTS}
+    workers = {
+        name: Worker(name, *place, threads=options.threads, remedy=REMEDY) for name, place in CONTESTANTS.items()
+    }
     try:
         versions = {name: worker("versions") for name, worker in workers.items()}
         with tempfile.TemporaryDirectory() as directory:
@@ -97,7 +72,7 @@ def main() -> None:
             for line in HOW
         ],
         "versions": versions,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": machine(),
         "load": os.getloadavg(),
         "rows": [row for part in rows for row in part],
     }
@@ -148,13 +123,8 @@ def random_data(episodes: int = 100, length: int = 1000) -> dict[str, np.ndarray
 
 def page(results: dict[str, Any]) -> str:
     """Return the results in Markdown."""
-    versions = "; ".join(
-        f"{name}: {', '.join(f'{package} {v}' for package, v in pairs.items())}"
-        for name, pairs in results["versions"].items()
-    )
-    load = ", ".join(f"{value:.1f}" for value in results["load"])
     lines = ["# Constrained Decision Transformer beside OSRL's", "", "Made by `python benchmarks/cdt.py`.", ""]
-    lines += [*results["how"], "", f"{results['machine']}; load averages at the end {load}. {versions}.", ""]
+    lines += [*results["how"], "", where(results), ""]
     lines += ["| what | contestant | median | min - max | ratio |", "|---|---|---:|---:|---:|"]
     for row in results["rows"]:
         median, low, high = (f"{1000 * row[name]:.3g} ms" for name in ("median", "min", "max"))

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-import os
 import platform
 import statistics
-import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -25,6 +22,7 @@ from rich.progress import Progress
 
 import results
 import scene
+from contest import Worker
 
 HERE = Path(__file__).resolve().parent
 RIVALS = HERE.parent / ".venv-rivals" / "bin" / "python"
@@ -33,7 +31,7 @@ CONTESTANTS = {
     "SafeOpt": (RIVALS, HERE / "rivals" / "safeopt_worker.py"),
     "BoTorch": (RIVALS, HERE / "rivals" / "botorch_worker.py"),
 }
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+REMEDY = "`make bench` makes it"
 WARM = 1.0  # seconds below which a measurement is done twice, as the turn of the others has cooled the caches
 OURS = ("lifesafe", "ask + tell, exploring")
 
@@ -70,43 +68,9 @@ our ask + tell while exploring, in the same repetition (median).
 """.splitlines()
 
 
-class Worker:
-    """A contestant's process, asked one thing at a time."""
-
-    def __init__(self, name: str) -> None:
-        python, script = CONTESTANTS[name]
-        if not python.exists():
-            raise SystemExit(f"{name} has no environment yet; `make bench` makes it.")
-        self.name = name
-        self.process = subprocess.Popen(
-            [python, script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=os.environ | dict.fromkeys(THREADS, "1"),
-        )
-
-    def __call__(self, do: str, **arguments: Any) -> Any:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{self.name} ended before it answered {do!r}; its own message is above.")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise SystemExit(f"{self.name} could not {do}:\n{answer['error']}")
-        return answer["answer"]
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
-
-
 def main() -> None:
     options = arguments()
-    workers = [Worker(name) for name in ("lifesafe", *options.rivals)]
+    workers = [Worker(name, *CONTESTANTS[name], threads=1, remedy=REMEDY) for name in ("lifesafe", *options.rivals)]
     try:
         versions = {worker.name: worker("versions") for worker in workers}
         with Progress(console=Console(stderr=True)) as progress:

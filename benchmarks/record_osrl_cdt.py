@@ -2,9 +2,7 @@
 
 Run in an environment with OSRL, which lifesafe does not need:
 
-    python -m venv .venv-osrl
-    .venv-osrl/bin/pip install torch==2.13.0 numpy gymnasium scipy tqdm pyyaml h5py
-    .venv-osrl/bin/pip install --no-deps osrl-lib==0.1.0
+    make .venv-osrl/.installed
     .venv-osrl/bin/python benchmarks/record_osrl_cdt.py tests/reference/assets/cdt_osrl.npz
 
 osrl-lib 0.1.0 and the repository at 03a4586 differ in the layout of lines only, as far as this model goes. A small

@@ -26,7 +26,7 @@ from lifesafe.environments.registry import task as find_task
 from lifesafe.returns import Returns
 
 HERE = Path(__file__).resolve().parent
-REMEDY = "see benchmarks/rivals/osrl_rollout_worker.py"
+REMEDY = "`make bench-rollout` makes it"
 CONTESTANTS = {
     "lifesafe": (Path(sys.executable), HERE / "ours_rollout.py"),
     "OSRL": (HERE.parent / ".venv-osrl" / "bin" / "python", HERE / "rivals" / "osrl_rollout_worker.py"),

@@ -1,10 +1,4 @@
-"""OSRL's evaluation of its Constrained Decision Transformer: one environment, one episode after the other.
-
-It runs in OSRL's environment (benchmarks/record_osrl_cdt.py says how to make it), with the simulators added:
-
-    .venv-osrl/bin/pip install --constraint constraints.txt mujoco imageio packaging pybullet
-    .venv-osrl/bin/pip install --constraint constraints.txt --no-deps bullet-safety-gym
-"""
+"""OSRL's evaluation of its Constrained Decision Transformer: one environment, one episode after the other."""
 
 import os
 import time
