@@ -1,6 +1,6 @@
 """A warm process that forks one life of a run per line on its standard input, so that lives need no imports.
 
-A line is: run directory, file for acknowledgements, kind of kill, moment of the kill, seed of the run.
+A line is: kind of kill, moment of the kill, run directory, file for acknowledgements, seed of the run.
 The answer is the process id of the life, and its exit status after it has ended.
 
 A life opens the run, and asks, evaluates and tells until there is nothing left, writing down each step once it is
@@ -63,7 +63,7 @@ def serve() -> None:
     warnings.simplefilter("ignore")
     SafeOptimizer(lively(np.random.default_rng(0), size=6).problem, quick()).ask()  # import all there is
     for line in sys.stdin:
-        place, acknowledgements, kind, moment, seed = line.split()
+        kind, moment, place, acknowledgements, seed = line.rstrip("\n").split("\t")
         process = os.fork()
         if process == 0:
             log = os.open(acknowledgements, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

@@ -1,57 +1,24 @@
 """Killed at any moment, a run goes on as if nothing had happened."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from killing import KILLED, Server, serving
 from lifesafe.optimizer.journal import Event, read_events
 
-TESTS = Path(__file__).parent.parent
 # Latest moments of each kind (seconds, calls, statements), so early that most runs are killed several times.
 MOMENTS = {"timer": 0.1, "open": 8_000, "call": 12_000, "sql": 30}
 
 
-class Server:
-    """Starts lives of a run in forked children; see kill_server.py."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._in, self._out = process.stdin, process.stdout
-
-    def life(self, place: Path, log: Path, kind: str = "none", moment: float = 0, seed: int = 0) -> int:
-        """Run one life and return its exit code, -9 if it was killed."""
-        assert self._in is not None
-        assert self._out is not None
-        whole = 0 if kind == "timer" else int(moment)
-        print(place, log, kind, whole, seed, file=self._in, flush=True)
-        process = int(self._out.readline())
-        if kind == "timer":
-            time.sleep(moment)
-            with suppress(ProcessLookupError):  # if it has ended by itself
-                os.kill(process, signal.SIGKILL)
-        return int(self._out.readline())
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(TESTS / "end_to_end" / "kill_server.py")]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield Server(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(timeout=60) == 0
+    with serving("end_to_end/kill_server.py") as server:
+        yield server
 
 
 def events_of(place: Path) -> tuple[Event, ...]:
@@ -92,7 +59,7 @@ def run_with_kills(server: Server, place: Path, chance: random.Random, kills: in
     place.mkdir()
     whole, log = place / "whole", place / "log"
     start = time.perf_counter()
-    assert server.life(whole, place / "log-whole", seed=seed) == 0
+    assert server.life(whole, place / "log-whole", seed) == 0
     lasts = time.perf_counter() - start  # a timer beyond the end of the run would kill nothing
     finished = False
     while not finished:
@@ -100,11 +67,11 @@ def run_with_kills(server: Server, place: Path, chance: random.Random, kills: in
         top = MOMENTS.get(kind, 0)
         moment = chance.uniform(0, min(top, lasts)) if kind == "timer" else chance.uniform(1, max(top, 1))
         before, seen = events_of(place / "run"), len(lines_of(log))
-        code = server.life(place / "run", log, kind, moment, seed)
+        code = server.life(place / "run", log, seed, kind=kind, moment=moment)
         check_life(before, events_of(place / "run"), lines_of(log)[seen:])
         finished = code == 0
         if not finished:
-            assert code == -signal.SIGKILL
+            assert code == KILLED
             died[kind] += 1
     ours, theirs = events_of(place / "run"), events_of(whole)
     assert [(e.number, e.kind, e.body) for e in ours] == [(e.number, e.kind, e.body) for e in theirs]

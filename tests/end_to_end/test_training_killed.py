@@ -1,57 +1,23 @@
 """Killed at any moment, a training goes on as if nothing had happened."""
 
 import csv
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from killing import KILLED, Server, serving
 from small_methods import METHODS
 
-TESTS = Path(__file__).parent.parent
 EVENTS = 4700  # about as many as a whole life has in the code that writes files
-KILLED = -signal.SIGKILL
-
-
-class Server:
-    """Starts lives of a training in forked children; see training_server.py."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._in, self._out = process.stdin, process.stdout
-
-    def life(self, directory: Path, method: str, kind: str = "none", moment: float = 0) -> int:
-        """Run one life and return its exit code."""
-        assert self._in is not None
-        assert self._out is not None
-        whole = 0 if kind == "timer" else int(moment)
-        print(directory, method, kind, whole, sep="\t", file=self._in, flush=True)
-        process = int(self._out.readline())
-        if kind == "timer":
-            time.sleep(moment)
-            with suppress(ProcessLookupError):  # if it has ended by itself
-                os.kill(process, signal.SIGKILL)
-        return int(self._out.readline())
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    path = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(TESTS / "end_to_end" / "training_server.py")]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        yield Server(process)
-        assert process.stdin is not None
-        process.stdin.close()
-        assert process.wait(timeout=60) == 0
+    with serving("end_to_end/training_server.py") as server:
+        yield server
 
 
 def outcome(directory: Path) -> dict[str, object]:
@@ -74,7 +40,7 @@ def run_with_kills(server: Server, place: Path, method: str, chance: random.Rand
     while code != 0:
         kind = chance.choice(["timer", "write", "write"]) if sum(died.values()) < kills else "none"
         moment = chance.uniform(0, lasts / 2) if kind == "timer" else chance.uniform(1, EVENTS / 2)
-        code = server.life(place / "run", method, kind, moment)
+        code = server.life(place / "run", method, kind=kind, moment=moment)
         assert code in (0, KILLED)
         if code == KILLED:
             died[kind] += 1
@@ -99,7 +65,7 @@ def test_a_training_killed_all_along_its_writing_ends_the_same(server: Server, t
     while code == KILLED:
         moment += 31  # of some thousands
         directory = tmp_path / str(moment)
-        code = server.life(directory, method, "write", moment)
+        code = server.life(directory, method, kind="write", moment=moment)
         assert server.life(directory, method) == 0
         assert outcome(directory) == expected
     assert moment > 1000

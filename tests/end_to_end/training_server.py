@@ -1,6 +1,6 @@
 """A warm process that forks one life of a training per line on its standard input, so that lives need no imports.
 
-A line is: directory, method, kind of kill, moment of the kill. The answer is the process id of the life, and its exit
+A line is: kind of kill, moment of the kill, directory, method. The answer is the process id of the life, and its exit
 status after it has ended. A life may be killed by the parent (`timer`), or kill itself at the n-th event, as Python's
 profiler counts them, in the code that writes files (`write`).
 """
@@ -46,7 +46,7 @@ def serve() -> None:
     for config in METHODS.values():
         train(replace(config, steps=1), small_dataset())  # imports all there is: PyTorch loads much of itself late
     for line in sys.stdin:
-        directory, method, kind, moment = line.rstrip("\n").split("\t")
+        kind, moment, directory, method = line.rstrip("\n").split("\t")
         process = os.fork()
         if process == 0:
             live(directory, method, kind, int(moment))

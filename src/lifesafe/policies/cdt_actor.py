@@ -12,11 +12,11 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 from torch.nn import functional
 
-from lifesafe.errors import TrialError
 from lifesafe.policies.cdt_network import CDTNetwork, Steps
 from lifesafe.policies.scaling import Scaling
 from lifesafe.policies.streaming import Stream
-from lifesafe.returns import Returns, returns_array
+from lifesafe.policies.to_go import ToGo
+from lifesafe.returns import Returns
 
 
 class Seen(NamedTuple):
@@ -110,11 +110,7 @@ class WindowMemory:
 
 
 class CDTActor:
-    """Acts for a batch of episodes and keeps account of what is still to come in each.
-
-    After every step the reward and the costs it brought are taken off the target. If `clamped`, a cost-to-go stops at
-    0: the data know no negative ones, so a spent budget means "no more cost". OSRL lets it go negative.
-    """
+    """Acts for a batch of episodes. Unless `clamped`, a cost-to-go may become negative, as OSRL lets it."""
 
     def __init__(
         self,
@@ -132,10 +128,8 @@ class CDTActor:
         self._device = head.weight.device
         self._scaling = scaling
         self._memory = memory
-        self._clamped = clamped
         self._noise = noise
-        self._coming = self._check(targets)
-        self._times = np.zeros(len(targets), dtype=np.int64)
+        self._to_go = ToGo(targets, network.sizes.costs, clamped=clamped)
         self._actions = np.zeros((len(targets), network.sizes.actions), dtype=np.float32)
 
     @torch.inference_mode()
@@ -143,12 +137,11 @@ class CDTActor:
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
-        times = self._times[chosen]
+        times = self._to_go.times[chosen]
         if not len(times):
             return np.zeros((0, self._network.sizes.actions), dtype=np.float32)
-        seen = Seen(
-            self._scaling.coming(self._coming[chosen]), self._scaling.observations(observations), self._actions[chosen]
-        )
+        coming = self._scaling.coming(self._to_go.returns[chosen])
+        seen = Seen(coming, self._scaling.observations(observations), self._actions[chosen])
         actions = self._choose(self._memory.features(seen, times, rows)).clamp_(-1.0, 1.0).cpu().numpy()
         self._actions[chosen] = actions
         return actions
@@ -168,29 +161,8 @@ class CDTActor:
         costs: Float[np.ndarray, "m k"],
         rows: Int[np.ndarray, " m"] | None = None,
     ) -> None:
-        chosen = slice(None) if rows is None else rows
-        coming = self._coming[chosen]
-        coming[:, 0] -= rewards
-        coming[:, 1:] -= costs
-        if self._clamped:
-            np.maximum(coming[:, 1:], 0.0, out=coming[:, 1:])
-        self._coming[chosen] = coming
-        self._times[chosen] += 1
+        self._to_go.observe(rewards, costs, rows)
 
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        if len(targets) != len(rows):
-            raise TrialError(f"Got {len(targets)} targets for {len(rows)} rows; give one target per row.")
-        if len(rows):
-            self._coming[rows] = self._check(targets)
-            self._times[rows] = 0
-            self._actions[rows] = 0.0
-
-    def _check(self, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
-        wanted = returns_array(targets)
-        costs = self._network.sizes.costs
-        if wanted.shape[1] != 1 + costs:
-            raise TrialError(
-                f"Targets have {wanted.shape[1] - 1} costs, the policy learned from data with {costs};"
-                " give one target cost for each."
-            )
-        return wanted
+        self._to_go.restart(targets, rows)
+        self._actions[rows] = 0.0

@@ -26,11 +26,12 @@ from torch import Tensor, nn
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.data.transitions import held_out_transitions, returns_to_go, steps_done
-from lifesafe.errors import ConfigError, TrialError
+from lifesafe.errors import ConfigError
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.networks import gaussian_nll, mlp
 from lifesafe.policies.scaling import Scaling
-from lifesafe.returns import Returns, returns_array
+from lifesafe.policies.to_go import ToGo
+from lifesafe.returns import Returns
 
 _LOG_STD_RANGE = (-5.0, 2.0)
 _CHUNK = 8192
@@ -169,20 +170,19 @@ class RvS:
 
 
 class RvSActor:
-    """Acts for a batch of episodes, and keeps for each what is still to be earned and how many steps are done."""
+    """Acts for a batch of episodes."""
 
     def __init__(self, network: RvSNetwork, inputs: Inputs, targets: Sequence[Returns]) -> None:
         self._network = network
         self._inputs = inputs
-        self._to_go = self._targets(targets)
-        self._steps = np.zeros(len(targets), dtype=np.int64)
+        self._to_go = ToGo(targets, len(inputs.least) - 1)
 
     @torch.inference_mode()
     def act(
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
-        inputs = self._inputs(observations, self._to_go[chosen], self._steps[chosen])
+        inputs = self._inputs(observations, self._to_go.returns[chosen], self._to_go.times[chosen])
         means: np.ndarray = self._network(torch.from_numpy(inputs)).numpy()
         return means
 
@@ -192,26 +192,10 @@ class RvSActor:
         costs: Float[np.ndarray, "m k"],
         rows: Int[np.ndarray, " m"] | None = None,
     ) -> None:
-        chosen = slice(None) if rows is None else rows
-        self._to_go[chosen] -= np.column_stack([rewards, costs])
-        self._steps[chosen] += 1
+        self._to_go.observe(rewards, costs, rows)
 
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        if len(targets) != len(rows):
-            raise TrialError(f"Got {len(targets)} targets for {len(rows)} rows; give one target per row.")
-        if len(rows):
-            self._to_go[rows] = self._targets(targets)
-            self._steps[rows] = 0
-
-    def _targets(self, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
-        wanted = returns_array(targets)
-        returns = len(self._inputs.least)
-        if wanted.shape[1] != returns:
-            raise TrialError(
-                f"Targets have {wanted.shape[1] - 1} costs, the policy learned from data with {returns - 1};"
-                " give one target cost for each."
-            )
-        return wanted
+        self._to_go.restart(targets, rows)
 
 
 class RvSLearner:

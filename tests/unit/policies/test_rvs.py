@@ -82,8 +82,8 @@ def test_the_network_sees_what_the_rest_of_the_episode_brought() -> None:
 def test_an_actor_sees_what_is_left_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
     actor = SMALL.build(small_dataset(2), seed=0).policy().actor([Returns(5.0, (4.0, 3.0)), Returns(1.0, (2.0, 2.0))])
     actor.observe(np.array([1.5]), np.array([[1.0, 0.0]]), np.array([0]))
-    np.testing.assert_allclose(actor._to_go, [[3.5, 3.0, 3.0], [1.0, 2.0, 2.0]])
-    assert actor._steps.tolist() == [1, 0]
+    np.testing.assert_allclose(actor._to_go.returns, [[3.5, 3.0, 3.0], [1.0, 2.0, 2.0]])
+    assert actor._to_go.times.tolist() == [1, 0]
 
 
 def test_asking_for_more_than_was_seen_means_asking_for_the_most() -> None:

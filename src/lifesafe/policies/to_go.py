@@ -1,0 +1,73 @@
+"""The account that return-conditioned actors keep: what of each episode's target is still to come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lifesafe.errors import TrialError
+from lifesafe.returns import Returns, returns_array
+
+
+class ToGo:
+    """What is still to come in each of several episodes, and how many steps each has lasted.
+
+    After every step the reward and the costs it brought are taken off the target.
+
+    Args:
+        targets: One per episode.
+        costs: How many costs a target must have.
+        clamped: Whether a cost-to-go stops at 0: data know none below, so a spent budget means "no more cost".
+
+    Attributes:
+        returns: Reward and costs to come, a row per episode.
+        times: Steps done.
+
+    Raises:
+        TrialError: If a target has another number of costs.
+    """
+
+    def __init__(self, targets: Sequence[Returns], costs: int, *, clamped: bool = False) -> None:
+        self._costs = costs
+        self._clamped = clamped
+        self.returns = self._checked(targets)
+        self.times = np.zeros(len(targets), dtype=np.int64)
+
+    def observe(
+        self,
+        rewards: Float[np.ndarray, " m"],
+        costs: Float[np.ndarray, "m k"],
+        rows: Int[np.ndarray, " m"] | None = None,
+    ) -> None:
+        """Take off what one step of the named rows brought; of all rows unless named."""
+        chosen = slice(None) if rows is None else rows
+        coming = self.returns[chosen]
+        coming[:, 0] -= rewards
+        coming[:, 1:] -= costs
+        if self._clamped:
+            np.maximum(coming[:, 1:], 0.0, out=coming[:, 1:])
+        self.returns[chosen] = coming
+        self.times[chosen] += 1
+
+    def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
+        """Begin an episode in each named row.
+
+        Raises:
+            TrialError: If there is not one fitting target per row.
+        """
+        if len(targets) != len(rows):
+            raise TrialError(f"Got {len(targets)} targets for {len(rows)} rows; give one target per row.")
+        if len(rows):
+            self.returns[rows] = self._checked(targets)
+            self.times[rows] = 0
+
+    def _checked(self, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
+        wanted = returns_array(targets)
+        if wanted.shape[1] != 1 + self._costs:
+            raise TrialError(
+                f"Targets have {wanted.shape[1] - 1} costs, the policy learned from data with {self._costs};"
+                " give one target cost for each."
+            )
+        return wanted
