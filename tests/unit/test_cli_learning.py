@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lifesafe.cli import main
-from lifesafe.cli.learning import parse_settings, settings_help
+from lifesafe.cli.learning import parse_settings, settings_help, with_settings
 from lifesafe.errors import ConfigError
 from lifesafe.policies import CDTConfig, load
 
@@ -85,3 +85,15 @@ def test_collecting_gives_data_that_can_be_trained_on(capsys: pytest.CaptureFixt
     told = json.loads(capsys.readouterr().out)
     assert told["episodes"] >= 5
     assert main(["train", "PointCircle", *QUICK, "--data", told["path"], "--out", "run"]) == 0
+
+
+def test_a_dotted_key_reaches_into_a_setting() -> None:
+    config = with_settings(CDTConfig.osrl("HopperVelocity"), ["steps=7", "augmentation.fraction=0.5"])
+    assert (config.steps, config.augmentation.fraction, config.augmentation.rule) == (7, 0.5, "osrl")
+    assert config.augmentation.largest_reward == 2000.0
+
+
+@pytest.mark.parametrize("word", ["steps.more=1", "nothing.more=1"])
+def test_a_dotted_key_into_nothing_is_refused(word: str) -> None:
+    with pytest.raises(ConfigError, match=r"has no settings of its own"):
+        with_settings(CDTConfig(), [word])

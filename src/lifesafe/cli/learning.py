@@ -10,7 +10,7 @@ import textwrap
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import tyro
 from tyro.conf import Positional, UseAppendAction
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lifesafe.environments import Task
     from lifesafe.policies import LearnerConfig
 
+T = TypeVar("T")
 Method = Literal["cdt", "cdt-osrl", "rvs"]
 Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
@@ -72,14 +73,14 @@ def train(
         json: Print the outcome as JSON.
     """
     if "help" in settings:
-        print(settings_help(_config(policy, ())))
+        print(settings_help(_config(policy, name, ())))
         return OK
     from lifesafe.environments import task
     from lifesafe.policies import progress_bar
     from lifesafe.policies import train as learn
 
     known = task(name)
-    config, dataset = _config(policy, settings), _dataset(known, data)
+    config, dataset = _config(policy, name, settings), _dataset(known, data)
     directory = out or Path("runs") / f"train-{name}-{policy}-{seed}"
     with progress_bar(f"{name} {policy}") as progress:
         learn(
@@ -126,9 +127,8 @@ def collect(
         out: Directory of the run; unless given, runs/collect-TASK-SEED.
         json: Print the outcome as JSON.
     """
-    from lifesafe._config import from_plain, to_plain
-    from lifesafe.collection import CollectionConfig, preset
     from lifesafe.collection import collect as gather
+    from lifesafe.collection import preset
     from lifesafe.data import read_dsrl
     from lifesafe.environments import task
 
@@ -136,7 +136,7 @@ def collect(
     if "help" in settings:
         print(settings_help(config))
         return OK
-    config = from_plain(CollectionConfig, to_plain(config) | parse_settings(settings), source="--set")
+    config = with_settings(config, settings)
     directory = out or Path("runs") / f"collect-{name}-{seed}"
     with collection_bar(name) as progress:
         path = gather(known, config, directory, seed=seed, workers=workers, progress=progress)
@@ -197,7 +197,7 @@ def alignment(
     from lifesafe.report.figures import save
 
     known = task(name, limits=limit)
-    config, dataset = _config(policy, settings), _dataset(known, data)
+    config, dataset = _config(policy, name, settings), _dataset(known, data)
     directory = out or Path("runs") / f"alignment-{name}-{policy}"
     with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
         parts = study(
@@ -239,15 +239,33 @@ def _dataset(task: Task, data: Path | None) -> Dataset:
     return task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
 
 
-def _config(policy: Method, settings: Sequence[str]) -> LearnerConfig:
-    """Return the settings of a policy, some of them changed."""
-    from lifesafe._config import from_plain, to_plain
+def _config(policy: Method, task: str, settings: Sequence[str]) -> LearnerConfig:
+    """Return the settings of a policy for a task, some of them changed."""
     from lifesafe.policies import CDTConfig, RvSConfig
 
-    defaults: dict[Method, Any] = {"cdt": CDTConfig(), "cdt-osrl": CDTConfig.osrl(), "rvs": RvSConfig()}
-    config = defaults[policy]
-    changed: LearnerConfig = from_plain(type(config), to_plain(config) | parse_settings(settings), source="--set")
-    return changed
+    defaults: dict[Method, Any] = {"cdt": CDTConfig(), "cdt-osrl": CDTConfig.osrl(task), "rvs": RvSConfig()}
+    config: LearnerConfig = with_settings(defaults[policy], settings)
+    return config
+
+
+def with_settings(config: T, settings: Sequence[str]) -> T:
+    """Return a config changed by "key=value" words; a dotted key reaches into a setting that has settings of its own.
+
+    Raises:
+        ConfigError: If a word is no setting, or its value does not fit.
+    """
+    from lifesafe._config import from_plain, to_plain
+
+    plain = to_plain(config)
+    for key, value in parse_settings(settings).items():
+        *path, last = key.split(".")
+        inner = plain
+        for name in path:
+            inner = inner.get(name) if isinstance(inner, dict) else None  # type: ignore[assignment]
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set: there is no setting {key}, since {'.'.join(path)} has no settings of its own.")
+        inner[last] = value
+    return from_plain(type(config), plain, source="--set")
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

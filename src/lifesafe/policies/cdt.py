@@ -39,6 +39,7 @@ from lifesafe.policies.cdt_network import CDTNetwork, CostModel, Sizes, Tokens
 from lifesafe.policies.dropout import Dropout, Dropouts, TorchDropout
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.memory import keep_freed_memory
+from lifesafe.policies.osrl import osrl_augmentation
 from lifesafe.policies.scaling import Scaling
 from lifesafe.returns import Returns
 
@@ -133,8 +134,8 @@ class CDTConfig:
             raise ConfigError('cost_model = "classes" needs a token for the action; give tokens = 4, or "share".')
 
     @classmethod
-    def osrl(cls, **changes: Any) -> Self:
-        """Return the settings of OSRL, but for a few held-out episodes; changes by keyword."""
+    def osrl(cls, task: str | None = None, **changes: Any) -> Self:
+        """Return the settings of OSRL for a task, but for a few held-out episodes; changes by keyword."""
         config = cls(
             steps=100_000,
             batch=2048,
@@ -148,7 +149,7 @@ class CDTConfig:
             warmup=500,
             scaling="osrl",
             sampling="osrl",
-            augmentation=AugmentationConfig(fraction=0.2, rule="osrl"),
+            augmentation=osrl_augmentation(task),
             log_std_bounds=None,
             temperature=0.1,
             cost_weight=0.02,

@@ -1,4 +1,4 @@
-"""Weights trained with OSRL, under our names: for those who have a checkpoint, and for the test that both agree."""
+"""What belongs to OSRL: its settings per task, and weights trained with it under our names."""
 
 from __future__ import annotations
 
@@ -6,6 +6,21 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+
+from lifesafe.data.augmentation import AugmentationConfig
+
+_FRONTS = {
+    # task: degree of the curve through the front, largest target reward, largest drop (examples/configs/cdt_configs.py)
+    "CarCircle": (4, 600.0, 100.0),
+    "AntRun": (3, 1000.0, 150.0),
+    "AntCircle": (2, 500.0, 100.0),
+    "DroneRun": (1, 700.0, 100.0),
+    "DroneCircle": (1, 1000.0, 100.0),
+    "AntVelocity": (1, 3000.0, 500.0),
+    "HalfCheetahVelocity": (1, 3000.0, 500.0),
+    "HopperVelocity": (1, 2000.0, 300.0),
+    "Walker2dVelocity": (1, 3600.0, 800.0),
+}
 
 _NAMES = {
     "embedding.times": "timestep_emb",
@@ -25,6 +40,12 @@ _BLOCK_NAMES = {
     "up.": "mlp.0.",
     "down.": "mlp.2.",
 }
+
+
+def osrl_augmentation(task: str | None = None) -> AugmentationConfig:
+    """Return how OSRL relabels episodes of a task; as of CarCircle, its base, where it has no settings for the task."""
+    degree, reward, drop = _FRONTS.get(task or "", _FRONTS["CarCircle"])
+    return AugmentationConfig(fraction=0.2, rule="osrl", degree=degree, largest_reward=reward, largest_drop=drop)
 
 
 def weights_from_osrl(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
