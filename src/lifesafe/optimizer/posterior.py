@@ -131,12 +131,12 @@ class Posterior:
     def observe(self, observation: Observation) -> tuple[float, ...]:
         """Add the episodes of a trial and return the standardized innovation of every cost."""
         self.observations.append(observation)
-        self.reward.append(observation.index, *self._modelled_reward(observation))
+        self.reward.append(observation.index, *self._modeled_reward(observation))
         return tuple(self._observe_cost(k) for k in range(len(self.costs)))
 
     def modeled(self) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, "r n"]]:
         """Return the observations as they are modeled and their noise variances, one row per return."""
-        rows = [[self._modelled_reward(o) for o in self.observations]]
+        rows = [[self._modeled_reward(o) for o in self.observations]]
         for k, model in enumerate(self.costs):
             costs = [o.episodes[:, 1 + k] for o in self.observations]
             rows.append([model.modeled(float(x.mean()), self.noise_sd(k, x)) for x in costs])
@@ -168,7 +168,7 @@ class Posterior:
             noise = score_sd(unit / 2, episodes, self.dispersions[k])
             model.hallucinate(index, noise * scale_slope(self._problem.priors.cost.scale, unit / 2, unit))
 
-    def _modelled_reward(self, observation: Observation) -> tuple[float, float]:
+    def _modeled_reward(self, observation: Observation) -> tuple[float, float]:
         rewards = (observation.episodes[:, 0] - self._low) / self._extent
         return float(rewards.mean()), max(shrunk_variance(rewards, _REWARD_NOISE), _REWARD_FLOOR)
 

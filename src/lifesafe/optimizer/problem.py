@@ -19,7 +19,7 @@ from lifesafe.returns import Returns, return_names, returns_array
 
 _GRID = 60  # points per axis of the default candidate grid
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
-_NEIGHBOURS = 10  # ... and how many
+_NEIGHBORS = 10  # ... and how many
 _LARGEST = 1_000_000  # candidates of a default grid at the most
 
 
@@ -136,7 +136,7 @@ class Problem:
         if not modest.any() or (np.ptp(Z, axis=0) <= 0).any():
             raise DatasetError(
                 f"The {len(seen)} episodes are too few or too scattered: hardly any target within the limits has "
-                f"{_NEIGHBOURS} of them near it. Give more episodes, or candidates of your own with Problem.on_grid."
+                f"{_NEIGHBORS} of them near it. Give more episodes, or candidates of your own with Problem.on_grid."
             )
         seed = ((Z - np.median(calm, axis=0)) / np.ptp(Z, axis=0)) ** 2
         index = int(np.where(modest, seed.sum(axis=1), np.inf).argmin())
@@ -286,7 +286,7 @@ def _supported(candidates: Float[np.ndarray, "n d"], seen: Float[np.ndarray, "m 
     from scipy.spatial import cKDTree  # only here: it would double the time that `import lifesafe` takes
 
     low, extent = candidates.min(axis=0), np.ptp(candidates, axis=0)
-    count = min(_NEIGHBOURS, len(seen))
+    count = min(_NEIGHBORS, len(seen))
     distances, _ = cKDTree((seen - low) / extent).query((candidates - low) / extent, k=[count])
     return candidates[np.asarray(distances)[:, 0] <= _SUPPORT]
 

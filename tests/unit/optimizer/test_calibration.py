@@ -80,7 +80,7 @@ def test_innovations_are_predictions_from_the_trials_before(
         np.testing.assert_allclose(part.innovations, expected, rtol=1e-5, atol=1e-7)
 
 
-def test_the_observations_as_modelled_are_those_the_posterior_was_fed() -> None:
+def test_the_observations_as_modeled_are_those_the_posterior_was_fed() -> None:
     state = state_after([(3, 5.0), (7, 9.0), (3, 6.0), (20, 15.0)], mixture=3, costs=2)
     values, noises = state.posterior.modeled()
     refitted = Posterior(state.problem)

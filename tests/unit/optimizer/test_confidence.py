@@ -57,7 +57,7 @@ def test_risks_add_up_under_the_ledger_and_only_there() -> None:
     np.testing.assert_allclose(combined(schedule(), tails[:1]), tails[0])
 
 
-def test_limits_are_one_on_the_modelled_scale_until_they_change() -> None:
+def test_limits_are_one_on_the_modeled_scale_until_they_change() -> None:
     assert modeled_limits(problem()).tolist() == [1.0]
     linear = Priors(cost=Prior(mean="limit", kernel="rbf", lengthscales=(0.5,), sd=3.0))
     assert modeled_limits(problem(priors=linear).with_limits(30.0)).tolist() == [1.5]
