@@ -86,5 +86,5 @@ def test_events_that_are_no_record_of_an_optimizer_are_refused() -> None:
     with tempfile.TemporaryDirectory() as place:
         SafeOptimizer.open(place, system.problem).close()
         (opened,) = read_events(Path(place) / "journal.sqlite")
-    with pytest.raises(JournalError, match="unknown kind 'served'"):
-        SafeOptimizer.replay([opened, Event(2, "served", {}, "", "")])
+    with pytest.raises(JournalError, match="unknown kind 'sung'"):
+        SafeOptimizer.replay([opened, Event(2, "sung", {}, "", "")])

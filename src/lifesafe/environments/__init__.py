@@ -1,7 +1,7 @@
 """Acting: tasks, their environments, and episodes run in them."""
 
 from lifesafe.environments import bullet, point_circle, velocity
-from lifesafe.environments.any_environment import task_from_id
+from lifesafe.environments.any_environment import from_recipe, recipe, task_from_id
 from lifesafe.environments.backend import open_vector
 from lifesafe.environments.evaluation import Evaluator, evaluate
 from lifesafe.environments.registry import register, task, tasks
@@ -21,7 +21,9 @@ __all__ = [
     "Task",
     "Vector",
     "evaluate",
+    "from_recipe",
     "open_vector",
+    "recipe",
     "register",
     "rollout",
     "task",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lifesafe._optional import require
-from lifesafe.environments.task import Task
+from lifesafe.environments.task import Task, load
 from lifesafe.errors import ConfigError
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
@@ -21,9 +21,9 @@ class FromId:
 
     id: str
     """What `gymnasium.make` knows it by; "module:Id" imports the module first."""
-    cost: Cost | None = None
-    """What a step costs, as a number or one per cost, from (observation, action, next observation, info); the
-    environment's own `info["cost"]` if not given."""
+    cost: Cost | str | None = None
+    """What a step costs, as a number or one per cost, from (observation, action, next observation, info): a function,
+    or where to find one, "package.module:function"; the environment's own `info["cost"]` if not given."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Further arguments of `gymnasium.make`."""
 
@@ -47,7 +47,7 @@ class FromId:
             environment.close()
             raise
         if self.cost is not None:
-            environment = Costly(environment, self.cost)
+            environment = Costly(environment, load(self.cost) if isinstance(self.cost, str) else self.cost)
         return Scaled(environment, environment.action_space, observations)
 
 
@@ -56,7 +56,7 @@ def task_from_id(
     *,
     limits: float | tuple[float, ...],
     name: str | None = None,
-    cost: Cost | None = None,
+    cost: Cost | str | None = None,
     largest_costs: float | tuple[float, ...] = 1.0,
     horizon: int | None = None,
     **options: Any,
@@ -67,8 +67,9 @@ def task_from_id(
         id: What `gymnasium.make` knows it by.
         limits: Largest mean cost of an episode, one per cost.
         name: What the task is called; the id if not given.
-        cost: What a step costs, as a number or one per cost, from (observation, action, next observation, info). All
-            as the environment itself has them. If not given, the environment's `info["cost"]`.
+        cost: What a step costs, as a number or one per cost, from (observation, action, next observation, info), all
+            as the environment itself has them: a function, or where to find one, "package.module:function". If not
+            given, the environment's `info["cost"]`.
         largest_costs: Largest cost of one step, one per cost.
         horizon: Steps after which an episode is cut off; the environment's own limit if not given.
         options: Further arguments of `gymnasium.make`.
@@ -103,6 +104,25 @@ def task_from_id(
         )
     finally:
         environment.close()
+
+
+def recipe(task: Task) -> dict[str, Any] | None:
+    """Return what `from_recipe` makes the same task of, as plain values; none if its parts have no names."""
+    make = task.make
+    if not isinstance(make, FromId) or callable(make.cost) or make.options:
+        return None
+    return {
+        "id": make.id,
+        "name": task.name,
+        "cost": make.cost,
+        "horizon": task.horizon,
+        "largest_costs": list(task.largest_costs),
+    }
+
+
+def from_recipe(plain: Mapping[str, Any], limits: tuple[float, ...]) -> Task:
+    """Return the task that a recipe describes, under limits."""
+    return task_from_id(**dict(plain) | {"largest_costs": tuple(plain["largest_costs"])}, limits=limits)
 
 
 def _check_observations(space: Any, id: str) -> int:

@@ -41,6 +41,7 @@ def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
     else:
         safe = safe_set(known, state.distance, state.schedule.reach) & ~state.closed
     safe[free] = True
+    safe[list(state.withdrawn)] = False
     return safe
 
 

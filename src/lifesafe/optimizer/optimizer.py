@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -19,11 +19,13 @@ from lifesafe.optimizer.confidence import Bands, raw_bands
 from lifesafe.optimizer.decision import Decision, admissible, check_prior, decide, is_done
 from lifesafe.optimizer.journal import Event, Journal
 from lifesafe.optimizer.problem import Problem
-from lifesafe.optimizer.recommendation import Recommendation, recommend
+from lifesafe.optimizer.recommendation import Recommendation, fit_targets, recommend
 from lifesafe.optimizer.schedule import Schedule, Stage
 from lifesafe.optimizer.state import Result, State, Trial, known_now
 from lifesafe.returns import Returns, returns_array
 
+NOTES = ("serving", "halted")
+OPERATION = ("served", "alarm", *NOTES)
 _LARGEST = 1e100  # size of a return; squares of larger ones overflow
 _AGREEMENT = 1e-6  # relative difference up to which a replayed number counts as the recorded one
 
@@ -49,6 +51,7 @@ class SafeOptimizer:
         self._state = State(problem, schedule)
         self._journal: Journal | None = None
         self._noted: set[int] = set()  # trials whose violation is in the journal
+        self._operation: list[tuple[str, dict[str, Any]]] = []
 
     @classmethod
     def open(
@@ -115,6 +118,11 @@ class SafeOptimizer:
         return recommend(self._state)
 
     @property
+    def fit(self) -> tuple[Recommendation, ...]:
+        """All targets fit to be operated, those that earn more for certain first."""
+        return tuple(fit_targets(self._state))
+
+    @property
     def safe(self) -> Bool[np.ndarray, " n"]:
         """Mask of the candidates known to be safe; while the first seed is being certified there is none."""
         return admissible(self._state, known_now(self._state))
@@ -167,12 +175,7 @@ class SafeOptimizer:
             TrialError: If the trial is not open here, or the returns do not fit; nothing is changed then.
         """
         self._check_open(trial)
-        returns = returns_array(episodes)
-        costs = len(self.problem.limits)
-        if returns.shape[1] != 1 + costs:
-            raise TrialError(f"Episodes have {returns.shape[1] - 1} costs, the problem has {costs}.")
-        if np.abs(returns).max() > _LARGEST:
-            raise TrialError(f"Returns must lie within {_LARGEST:g} of zero; got {np.abs(returns).max():g}.")
+        returns = self._checked(episodes)
         self._record("told", {"trial": trial.number, "episodes": returns.tolist()})
         self._tell(trial.number, returns)
         with suppress(JournalError):  # the trial itself is on disk; the note is tried again with the next one
@@ -201,6 +204,43 @@ class SafeOptimizer:
         problem = self.problem.with_limits(limits, seeds)
         self._record("limits", {"limits": list(problem.limits), "seeds": list(problem.seeds)})
         self._state.change(problem)
+
+    def serve(self, index: int, episodes: Sequence[Returns], verdict: Mapping[str, Any] | None = None) -> None:
+        """Record episodes of a target in operation; they improve the model, and cost no risk.
+
+        Args:
+            index: Candidate that was served; it must have been tried.
+            episodes: What each episode returned.
+            verdict: What the monitor says, for the record: plain values.
+
+        Raises:
+            TrialError: If the target was never tried, or the returns do not fit; nothing is changed then.
+        """
+        if not any(result.trial.index == index for result in self._state.results):
+            raise TrialError(f"Candidate {index} was never tried; operate a target that was tried and certified.")
+        returns = self._checked(episodes)
+        self._log("served", {"index": index, "episodes": returns.tolist(), "verdict": dict(verdict or {})})
+        self._state.serve(index, returns)
+
+    def withdraw(self, index: int, why: Mapping[str, Any]) -> None:
+        """Record an alarm in operation: the target is not tried, recommended or used as a seed any more."""
+        self._log("alarm", {"index": index, **why})
+        self._state.withdraw(index)
+
+    def note(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Record something that changes nothing here: which target is being served, or that operation has halted.
+
+        Raises:
+            TrialError: If the kind is not one of those.
+        """
+        if kind not in NOTES:
+            raise TrialError(f"Unknown note {kind!r}; the record takes {' and '.join(NOTES)}.")
+        self._log(kind, dict(body))
+
+    @property
+    def operation(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """What happened in operation, in order: kind and body of every such event."""
+        return tuple(self._operation)
 
     def close(self) -> None:
         """Close the record on disk."""
@@ -241,6 +281,15 @@ class SafeOptimizer:
                 )
                 self._noted.add(result.trial.number)
 
+    def _checked(self, episodes: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
+        returns = returns_array(episodes)
+        costs = len(self.problem.limits)
+        if returns.shape[1] != 1 + costs:
+            raise TrialError(f"Episodes have {returns.shape[1] - 1} costs, the problem has {costs}.")
+        if np.abs(returns).max() > _LARGEST:
+            raise TrialError(f"Returns must lie within {_LARGEST:g} of zero; got {np.abs(returns).max():g}.")
+        return returns
+
     def _check_open(self, trial: Trial) -> None:
         mine = self._state.open.get(trial.number)
         if mine == trial:
@@ -253,6 +302,10 @@ class SafeOptimizer:
     def _record(self, kind: str, body: dict[str, Any]) -> None:
         if self._journal is not None:
             self._journal.append(kind, body)
+
+    def _log(self, kind: str, body: dict[str, Any]) -> None:
+        self._record(kind, body)
+        self._operation.append((kind, body))
 
     @classmethod
     def _begin(cls, journal: Journal, problem: Problem | None, schedule: Schedule | None) -> Self:
@@ -299,6 +352,9 @@ class SafeOptimizer:
             state.confirm()
         elif event.kind == "limits":
             state.change(self.problem.with_limits(body["limits"], body["seeds"]))
+        elif event.kind in OPERATION:
+            self._operation.append((event.kind, body))
+            state.operate(event.kind, body)
         else:
             raise JournalError(f"{source}: event {event.number} is of the unknown kind {event.kind!r}.")
 
@@ -323,7 +379,7 @@ def _trial(state: State, decision: Decision) -> Trial:
         target=state.problem.target(decision.index),
         index=decision.index,
         stage=decision.stage,
-        episodes=state.schedule.episodes,
+        episodes=state.schedule.episodes_of(decision.stage),
         risk=decision.risk,
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from lifesafe._config import fingerprint, from_plain, to_plain
 from lifesafe.errors import ConfigError, DatasetError, TrialError
@@ -100,8 +100,8 @@ class Problem:
 
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
         a conservative policy may need a target far above the limit. Targets far from every episode are left out: the
-        policy has seen nothing like them, and Theorem 1 does not hold there. The seed asks for the median reward of
-        the episodes that cost least, and for their cost.
+        policy has seen nothing like them, and Theorem 1 does not hold there. The first seed asks for the median
+        reward of the episodes that cost least, and for their cost; each further one for less, should it fail.
 
         Args:
             returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
@@ -132,15 +132,14 @@ class Problem:
         axes = [np.linspace(seen[:, 0].min(), seen[:, 0].max(), points)]
         axes += [np.linspace(0.0, top, points) for top in tops]
         Z = _supported(_product(axes), seen)
-        modest = (Z[:, 1:] <= b).all(axis=1)
+        modest: Bool[np.ndarray, " n"] = np.all(Z[:, 1:] <= b, axis=1)
         if not modest.any() or (np.ptp(Z, axis=0) <= 0).any():
             raise DatasetError(
                 f"The {len(seen)} episodes are too few or too scattered: hardly any target within the limits has "
                 f"{_NEIGHBORS} of them near it. Give more episodes, or candidates of your own with Problem.on_grid."
             )
-        seed = ((Z - np.median(calm, axis=0)) / np.ptp(Z, axis=0)) ** 2
-        index = int(np.where(modest, seed.sum(axis=1), np.inf).argmin())
-        return cls(candidates=Z, seeds=(index,), limits=_floats(limits), delta=delta, **settings)
+        settings = {"seeds": _seeds(Z, calm, modest)} | settings
+        return cls(candidates=Z, limits=_floats(limits), delta=delta, **settings)
 
     def with_limits(self, limits: float | Sequence[float], seeds: Iterable[int] | None = None) -> Problem:
         """Return the same problem under other limits; what was observed stays valid, since returns know no limit.
@@ -289,6 +288,19 @@ def _supported(candidates: Float[np.ndarray, "n d"], seen: Float[np.ndarray, "m 
     count = min(_NEIGHBORS, len(seen))
     distances, _ = cKDTree((seen - low) / extent).query((candidates - low) / extent, k=[count])
     return candidates[np.asarray(distances)[:, 0] <= _SUPPORT]
+
+
+def _seeds(
+    candidates: Float[np.ndarray, "n d"], calm: Float[np.ndarray, "m d"], modest: Bool[np.ndarray, " n"]
+) -> tuple[int, ...]:
+    """Return targets like the calm episodes, one more conservative than the other: less reward, then no cost."""
+    rewards, costs = calm[:, 0], np.median(calm[:, 1:], axis=0)
+    wanted = [(0.5, costs), (0.5, 0 * costs), (0.25, 0 * costs), (0.1, 0 * costs), (0.02, 0 * costs)]
+    rows = []
+    for quantile, cost in wanted:
+        difference = (candidates - np.array([np.quantile(rewards, quantile), *cost])) / np.ptp(candidates, axis=0)
+        rows.append(int(np.where(modest, (difference**2).sum(axis=1), np.inf).argmin()))
+    return tuple(dict.fromkeys(rows))
 
 
 def _floats(values: float | Iterable[float]) -> tuple[float, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lifesafe.optimizer.certificates import certified, upper_bounds
+from lifesafe.optimizer.confidence import Confidence
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.state import State, known_now
 from lifesafe.returns import Returns
@@ -31,9 +32,15 @@ class Recommendation:
 
 
 def recommend(state: State) -> Recommendation | None:
-    """Return the tried target that earns most for certain and is certified twice, or none.
+    """Return the tried target that earns most for certain and is certified twice, or none."""
+    return next(iter(fit_targets(state)), None)
 
-    Its risk under the model must be small against delta, and its own episodes must show that the limits are kept.
+
+def fit_targets(state: State) -> list[Recommendation]:
+    """Return the tried targets that are certified twice, those that earn more for certain first.
+
+    The risk of each under the model must be small against delta, and its own episodes must show that the limits are
+    kept.
     """
     known = known_now(state)
     tried = dict.fromkeys(result.trial.index for result in state.results)
@@ -42,19 +49,21 @@ def recommend(state: State) -> Recommendation | None:
         for i in tried
         if known.risk[i] <= _OPERATION * state.problem.delta
         and not state.closed[i]
-        and i not in state.failed
+        and i not in state.failed | state.withdrawn
         and certified(state.problem, state.posterior, i)
     ]
-    if not fit:
-        return None
-    best = max(fit, key=lambda i: (known.reward_lower[i], -i))
-    own = state.posterior.own_episodes(best)
+    fit.sort(key=lambda i: (-known.reward_lower[i], i))
+    return [_recommendation(state, known, i) for i in fit]
+
+
+def _recommendation(state: State, known: Confidence, index: int) -> Recommendation:
+    own = state.posterior.own_episodes(index)
     reward, *costs = own.mean(axis=0)
     return Recommendation(
-        target=state.problem.target(best),
-        index=best,
-        risk=float(known.risk[best]),
-        reward_lower=_raw_reward(state.problem, float(known.reward_lower[best])),
+        target=state.problem.target(index),
+        index=index,
+        risk=float(known.risk[index]),
+        reward_lower=_raw_reward(state.problem, float(known.reward_lower[index])),
         means=Returns(float(reward), [float(cost) for cost in costs]),
         cost_upper=upper_bounds(state.posterior, own),
         episodes=len(own),

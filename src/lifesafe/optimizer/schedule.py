@@ -47,6 +47,8 @@ class Schedule:
     """Trials that each seed is given to be certified."""
     episodes: int = 20
     """Episodes that a trial asks for."""
+    seed_episodes: int | None = None
+    """Episodes that a trial of a seed asks for until it is certified; as any other trial unless given."""
     certification: Certification = "score"
     """How a seed is certified: by the upper score bound of its own episodes, by an anytime-valid bet on bounded
     costs (needs cost bounds), or not at all because you assert that it is safe."""
@@ -67,6 +69,8 @@ class Schedule:
         for name in ("trials", "seed_trials", "episodes", "surprises"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+        if self.seed_episodes is not None and self.seed_episodes < 1:
+            raise ConfigError(f"seed_episodes must be at least 1; got {self.seed_episodes}.")
         if self.exploration < 0:
             raise ConfigError(f"exploration must not be negative; got {self.exploration}.")
         if self.share is not None and not 0 < self.share < 1:
@@ -84,3 +88,7 @@ class Schedule:
                 GuaranteeWarning,
                 stacklevel=3,
             )
+
+    def episodes_of(self, stage: Stage) -> int:
+        """Return how many episodes a trial of a stage asks for."""
+        return self.seed_episodes if stage is Stage.SEED and self.seed_episodes is not None else self.episodes

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -65,6 +67,9 @@ class State:
         self.asked = 0
         self.distance = np.full(n, np.inf)  # to the nearest tried target, largest axis difference
         self.surprises = 0
+        self.withdrawn: set[int] = set()  # targets that operation raised an alarm for
+        self._served: dict[int, list[Float[np.ndarray, "m r"]]] = {}  # episodes of operation, not yet in the posterior
+        self._batches: dict[int, int] = {}  # how many of them make an observation
         self._begin_epoch(charged=set())
 
     @property
@@ -80,7 +85,7 @@ class State:
     @property
     def seed(self) -> int | None:
         """The seed to be measured next: the first that has not failed."""
-        return next((i for i in self.problem.seeds if i not in self.failed), None)
+        return next((i for i in self.problem.seeds if i not in self.failed | self.withdrawn), None)
 
     def ask(self, trial: Trial) -> None:
         """Open a trial and charge its risk."""
@@ -109,6 +114,31 @@ class State:
         self.results.append(Result(trial, episodes, innovations, bad))
         return self.results[-1]
 
+    def operate(self, kind: str, body: Mapping[str, Any]) -> None:
+        """Take note of an event of operation."""
+        if kind == "served":
+            self.serve(body["index"], np.array(body["episodes"], dtype=np.float64))
+        elif kind == "alarm":
+            self.withdraw(body["index"])
+
+    def serve(self, index: int, episodes: Float[np.ndarray, "m r"]) -> None:
+        """Learn from episodes of operation.
+
+        They become observations in batches that double: operation may last for ever, the posterior must stay small.
+        """
+        waiting = self._served.setdefault(index, [])
+        waiting.append(episodes)
+        batch = self._batches.setdefault(index, self.schedule.episodes)
+        if sum(map(len, waiting)) >= batch:
+            self.posterior.observe(Observation(index, np.concatenate(waiting)))
+            self._batches[index] = 2 * batch
+            waiting.clear()
+
+    def withdraw(self, index: int) -> None:
+        """Never try or recommend a target again."""
+        self.withdrawn.add(index)
+        self.certified.discard(index)
+
     def confirm(self) -> None:
         """Go on after surprises."""
         self.surprises = 0
@@ -125,7 +155,7 @@ class State:
             if violated(problem, self.posterior, result.episodes):
                 self._close(result.trial.index)
         for index in problem.seeds:
-            if seed_certified(problem, self.schedule, self.posterior, index):
+            if index not in self.withdrawn and seed_certified(problem, self.schedule, self.posterior, index):
                 self._accept(index)
 
     def pretended(self) -> Posterior:
@@ -157,7 +187,7 @@ class State:
         if bad:
             self.failed.add(index)
             self.certified.discard(index)
-        elif seed_certified(self.problem, schedule, self.posterior, index):
+        elif seed_certified(self.problem, schedule, self.posterior, index) and index not in self.withdrawn:
             self._accept(index)
         elif trial.stage is Stage.SEED:
             tries = sum(r.trial.index == index and r.trial.number > self._epoch_start for r in self.results)

@@ -157,6 +157,35 @@ def kind_of(policy: object) -> str:
     )
 
 
+def kind_of_config(config: object) -> str:
+    """Return the name that policies trained with such a config have in files.
+
+    Raises:
+        CheckpointError: If its class is not known.
+    """
+    found = (type(config).__module__, type(config).__qualname__)
+    for name, kind in _kinds.items():
+        if found == (kind.module, kind.config):
+            return name
+    raise CheckpointError(
+        f"Policies of {'.'.join(found)} cannot be saved yet: call lifesafe.policies.register with it first."
+    )
+
+
+def config_class(name: str) -> type[Any]:
+    """Return the class of the settings of policies that have this name in files.
+
+    Raises:
+        CheckpointError: If there is no such kind of policy.
+    """
+    if name not in _kinds:
+        raise CheckpointError(
+            f"Unknown kind of policy {name!r}.{nearest(name, _kinds)} Import the module that registers it first"
+            " (lifesafe.policies.register)."
+        )
+    return _kinds[name].classes()[1]
+
+
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Return the manifest of a saved policy.
 

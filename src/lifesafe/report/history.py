@@ -17,6 +17,7 @@ from lifesafe.optimizer import Problem, Recommendation, Result, SafeOptimizer, S
 from lifesafe.optimizer.calibration import Calibration, calibration
 from lifesafe.optimizer.decision import admissible
 from lifesafe.optimizer.journal import Event, read_events
+from lifesafe.optimizer.optimizer import OPERATION
 from lifesafe.optimizer.recommendation import recommend
 from lifesafe.optimizer.sets import frontier_mask
 from lifesafe.optimizer.state import State, known_now
@@ -139,6 +140,8 @@ def _apply(state: State, event: Event, source: str) -> Result | None:
         pass  # a note for readers of the journal; the state knows from the trial itself
     elif event.kind == "limits":
         state.change(state.problem.with_limits(body["limits"], body["seeds"]))
+    elif event.kind in OPERATION:
+        state.operate(event.kind, body)
     else:
         raise JournalError(f"{source}: event {event.number} is of the unknown kind {event.kind!r}.")
     return None

@@ -1,0 +1,5 @@
+"""A whole life: train a policy from logs, find the best safe target, operate it under a monitor."""
+
+from lifesafe.lifetime.lifetime import Lifetime, Phase, Served
+
+__all__ = ["Lifetime", "Phase", "Served"]

@@ -1,0 +1,360 @@
+"""Lifetime: train, optimize, operate; resumable at any moment, from what is on disk.
+
+The directory holds `run.toml` (what the run was begun with), `policy/` and `training/` (see `lifesafe.policies.train`)
+and `journal.sqlite` (every trial and every episode served). In which phase a life is follows from them; nothing else
+is remembered, so there is nothing to get out of step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from lifesafe._config import from_plain, to_plain
+from lifesafe._random import integer
+from lifesafe.data import Dataset, read_dsrl
+from lifesafe.environments import Evaluator, Task, from_recipe, recipe
+from lifesafe.environments import task as find_task
+from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.interfaces import Policy
+from lifesafe.lifetime import manifest as manifests
+from lifesafe.lifetime.seeds import problem_of, seeds_under
+from lifesafe.lifetime.trials import default_schedule, run_trial
+from lifesafe.operation import Alarm, MonitorConfig, Operation
+from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
+from lifesafe.policies import Progress as TrainingProgress
+from lifesafe.policies import load, train
+from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
+from lifesafe.policies.checkpoint import config_class, kind_of_config
+from lifesafe.policies.learner import LearnerConfig
+from lifesafe.returns import Returns
+
+Start = Literal["data", "paper"]
+_CHUNK = 10  # episodes of operation that run side by side
+
+
+class Phase(StrEnum):
+    """Where a life is."""
+
+    TRAIN = "train"
+    """There is no policy yet."""
+    OPTIMIZE = "optimize"
+    """Targets are being tried."""
+    OPERATE = "operate"
+    """A certified target can be served."""
+    HALTED = "halted"
+    """No target may be served."""
+
+
+@dataclass(frozen=True)
+class Served:
+    """One episode of operation.
+
+    Attributes:
+        episode: Its number, from 1.
+        target: What was asked for.
+        returns: What it returned.
+        alarm: The alarm that the monitor raised with the episodes of this batch, on the last of them.
+        next_target: What is asked for from now on; none once halted.
+    """
+
+    episode: int
+    target: Returns
+    returns: Returns
+    alarm: Alarm | None
+    next_target: Returns | None
+
+
+class Lifetime:
+    """A life in a directory. Use it as a context, or close it: the record on disk has one writer at a time.
+
+    Made by `Lifetime.open`.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        task: Task,
+        config: LearnerConfig,
+        *,
+        data: Dataset | Path | None,
+        seed: int,
+        delta: float,
+        schedule: Schedule,
+        monitor: MonitorConfig,
+        start: Start,
+        workers: int,
+    ) -> None:
+        self.directory, self.task, self.config, self.seed = directory, task, config, seed
+        self._data, self._delta, self._schedule = data, delta, schedule
+        self._monitor, self._start, self._workers = monitor, start, workers
+        self._fingerprint: str | None = None
+        self._policy: Policy | None = None
+        self._optimizer: SafeOptimizer | None = None
+        self._evaluator: Evaluator | None = None
+
+    @classmethod
+    def open(
+        cls,
+        directory: str | Path,
+        task: Task | None = None,
+        config: LearnerConfig | None = None,
+        *,
+        data: Dataset | str | Path | None = None,
+        seed: int | None = None,
+        delta: float | None = None,
+        schedule: Schedule | None = None,
+        monitor: MonitorConfig | None = None,
+        start: Start | None = None,
+        workers: int = 0,
+    ) -> Self:
+        """Begin a life in a directory, or go on with the one there.
+
+        To go on, only the directory is needed; what else is given must be what the life was begun with.
+
+        Args:
+            directory: Where everything is kept.
+            task: What to do, and under which limits.
+            config: The method that trains the policy, and its settings: `CDTConfig()` unless given.
+            data: The logs: a dataset, or a file in DSRL's layout; the task's own data unless given.
+            seed: Decides everything that is random; 0 unless given.
+            delta: Probability with which any trial at all may exceed a limit; 0.1 unless given.
+            schedule: How targets are searched; seeds are certified by betting unless given.
+            monitor: How easily operation raises an alarm.
+            start: Where the search begins: at conservative targets found in the "data", or in the box that the
+                "paper" names for its tasks. Both are certified before anything else is tried.
+            workers: Processes that run episodes; 0 for none but this one.
+
+        Raises:
+            ConfigError: If there is no run and no task is given, or the run was begun otherwise.
+        """
+        directory = Path(directory)
+        recorded = manifests.read_manifest(directory)
+        known = None
+        if recorded is not None:
+            known = recorded["data"]["fingerprint"]
+            task, config = task or _task_of(recorded, directory), config or _config_of(recorded)
+            data = data if data is not None else _data_of(recorded)
+            seed = recorded["run"]["seed"] if seed is None else seed
+            delta = recorded["run"]["delta"] if delta is None else delta
+            start = recorded["run"]["start"] if start is None else start
+            schedule = schedule or from_plain(Schedule, recorded["schedule"], manifests.NAME)
+            monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
+        if task is None:
+            raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
+        if config is None:
+            from lifesafe.policies import CDTConfig
+
+            config = CDTConfig()
+        life = cls(
+            directory,
+            task,
+            config,
+            data=Path(data) if isinstance(data, str) else data,
+            seed=0 if seed is None else seed,
+            delta=0.1 if delta is None else delta,
+            schedule=schedule or default_schedule(task.limits, cost_bounds(task)),
+            monitor=monitor or MonitorConfig(),
+            start=start or "data",
+            workers=workers,
+        )
+        life._fingerprint = known or life._dataset().fingerprint
+        manifests.begin(directory, life._manifest())
+        return life
+
+    @property
+    def phase(self) -> Phase:
+        """Where the life is."""
+        if not (self.directory / "policy" / POLICY_MANIFEST).exists():
+            return Phase.TRAIN
+        if self.optimizer.stage is not Stage.DONE:
+            return Phase.OPTIMIZE
+        operation = Operation(self.optimizer)
+        served = operation.target is not None or self.optimizer.best is not None
+        return Phase.OPERATE if served and operation.halted is None else Phase.HALTED
+
+    @property
+    def optimizer(self) -> SafeOptimizer:
+        """What decides which target is tried; its record is in the directory."""
+        if self._optimizer is None:
+            begun = (self.directory / "journal.sqlite").exists()
+            problem = None if begun and self._has_events() else self._problem()
+            schedule = None if problem is None else self._schedule
+            self._optimizer = SafeOptimizer.open(self.directory, problem, schedule)
+        return self._optimizer
+
+    def train(self, progress: Callable[[TrainingProgress], None] | None = None, **options: Any) -> Policy:
+        """Return the trained policy, training it first or going on with that if needed.
+
+        Args:
+            progress: Called as training goes on.
+            **options: Further ones of `lifesafe.policies.train`: device, compile, log.
+        """
+        if self._policy is None:
+            if (self.directory / "policy" / POLICY_MANIFEST).exists():
+                self._policy = load(self.directory / "policy")
+            else:
+                self._policy = train(
+                    self.config,
+                    self._dataset(),
+                    seed=integer(self.seed, "training"),
+                    directory=self.directory,
+                    progress=progress,
+                    **options,
+                )
+        return self._policy
+
+    def optimize(self, progress: Callable[[SafeOptimizer, int, int], None] | None = None) -> Recommendation | None:
+        """Try targets until the search is done, and return the one to operate; none if none is fit for it.
+
+        Args:
+            progress: Called with the optimizer and, within a trial, the episodes done and asked for; 0 and 0 when a
+                trial has been told.
+
+        Raises:
+            NoSafeTargetError: If every seed has failed.
+        """
+        evaluator, optimizer = self.evaluator, self.optimizer
+        while trial := optimizer.ask():
+            episodes = run_trial(
+                evaluator,
+                optimizer.problem,
+                optimizer.schedule,
+                trial,
+                self.seed,
+                None if progress is None else lambda done, asked: progress(optimizer, done, asked),
+            )
+            optimizer.tell(trial, episodes)
+            if progress is not None:
+                progress(optimizer, 0, 0)
+        return optimizer.best
+
+    def change_limits(self, limits: float | Sequence[float]) -> None:
+        """Go on under other limits with everything observed so far; `optimize` then finds the best target for them.
+
+        Under lower limits the search starts from the targets that were tried and cost least.
+
+        Raises:
+            NoSafeTargetError: If no target that was tried is known to keep the new limits.
+        """
+        values = tuple(float(b) for b in limits) if isinstance(limits, Sequence) else (float(limits),)
+        if len(values) != len(self.task.limits):
+            raise ConfigError(f"Got {len(values)} limits for {len(self.task.limits)} costs; give one limit per cost.")
+        if values != self.optimizer.problem.limits:
+            self.optimizer.change_limits(values, seeds_under(self.optimizer, values))
+
+    def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[Served]:
+        """Serve the best target, episode by episode, and fall back to safer ones when the monitor raises an alarm.
+
+        Ends after so many episodes, or when operation has halted; without a number, only then.
+
+        Args:
+            episodes: How many further episodes; unless given, for ever.
+            together: How many run side by side; the monitor judges them when all have ended.
+
+        Raises:
+            NoSafeTargetError: If no target is fit to be operated.
+        """
+        operation, left = Operation(self.optimizer, self._monitor), episodes
+        operation.begin()
+        while operation.target is not None and left != 0:
+            count = together if left is None else min(together, left)
+            first, target = operation.episodes, operation.target
+            seeds = [integer(self.seed, "operate", first + i) for i in range(count)]
+            returns = self.evaluator.run([target] * count, seeds).returns
+            verdict = operation.tell(returns)
+            left = None if left is None else left - count
+            for i, each in enumerate(returns):
+                last = i == count - 1
+                yield Served(first + i + 1, target, each, verdict.alarm if last else None, verdict.next_target)
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Runs episodes of the trained policy."""
+        if self._evaluator is None:
+            self._evaluator = Evaluator(self.train(), self.task, workers=self._workers)
+        return self._evaluator
+
+    def close(self) -> None:
+        """Close the record and the environments."""
+        if self._optimizer is not None:
+            self._optimizer.close()
+        if self._evaluator is not None:
+            self._evaluator.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _has_events(self) -> bool:
+        from lifesafe.optimizer.journal import read_events
+
+        return bool(read_events(self.directory / "journal.sqlite"))
+
+    def _problem(self) -> Problem:
+        return problem_of(
+            self.task, self._dataset().returns, delta=self._delta, bounds=cost_bounds(self.task), start=self._start
+        )
+
+    def _dataset(self) -> Dataset:
+        if not isinstance(self._data, Dataset):
+            self._data = self.task.dataset() if self._data is None else read_dsrl(self._data)
+        if self._fingerprint is not None and self._data.fingerprint != self._fingerprint:
+            raise DatasetError(
+                f"The run in {self.directory} was begun with the data {self._fingerprint[:8]}; those given are"
+                f" {self._data.fingerprint[:8]}. Give the original data, or another directory."
+            )
+        return self._data
+
+    def _manifest(self) -> dict[str, Any]:
+        made = recipe(self.task)
+        file = None if self._data is None or isinstance(self._data, Dataset) else str(self._data)
+        return {
+            "run": {
+                "task": self.task.name,
+                "limits": list(self.task.limits),
+                "seed": self.seed,
+                "delta": self._delta,
+                "start": self._start,
+            },
+            **({} if made is None else {"environment": made}),
+            "data": {"file": file, "fingerprint": self._fingerprint},
+            "policy": {"kind": kind_of_config(self.config), "config": to_plain(self.config)},
+            "schedule": to_plain(self._schedule),
+            "monitor": to_plain(self._monitor),
+        }
+
+
+def cost_bounds(task: Task) -> tuple[float, ...]:
+    """Return the largest possible cost of an episode, for each cost."""
+    return tuple(task.horizon * largest for largest in task.largest_costs)
+
+
+def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:
+    limits = tuple(recorded["run"]["limits"])
+    if "environment" in recorded:
+        return from_recipe(recorded["environment"], limits)
+    try:
+        return find_task(recorded["run"]["task"], limits=limits)
+    except LookupError as error:
+        raise ConfigError(
+            f"The run in {directory} is about the task {recorded['run']['task']!r}, which is not registered here;"
+            " give the task, or register it first."
+        ) from error
+
+
+def _config_of(recorded: Mapping[str, Any]) -> LearnerConfig:
+    config: LearnerConfig = from_plain(
+        config_class(recorded["policy"]["kind"]), recorded["policy"]["config"], manifests.NAME
+    )
+    return config
+
+
+def _data_of(recorded: Mapping[str, Any]) -> Path | None:
+    file = recorded["data"]["file"]
+    return None if file == "none" else Path(file)

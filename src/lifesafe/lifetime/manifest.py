@@ -1,0 +1,71 @@
+"""run.toml: what a run was begun with, written once; going on with anything else is refused."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lifesafe._config import read_toml, toml_text
+from lifesafe._files import write_atomic
+from lifesafe.errors import ConfigError
+
+NAME = "run.toml"
+_FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
+
+
+def read_manifest(directory: Path) -> dict[str, Any] | None:
+    """Return what the run in a directory was begun with; none if there is no run.
+
+    Raises:
+        ConfigError: If the file is damaged.
+    """
+    path = directory / NAME
+    return read_toml(path) if path.exists() else None
+
+
+def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
+    """Write down what a run is begun with, or check that the one in the directory was begun with the same.
+
+    Raises:
+        ConfigError: If it was not, naming what differs.
+        OSError: If it cannot be written.
+    """
+    recorded = read_manifest(directory)
+    if recorded is None:
+        directory.mkdir(parents=True, exist_ok=True)
+        write_atomic(directory / NAME, toml_text({**manifest, "versions": versions()}))
+        return
+    differing = list(differences(recorded, manifest))
+    if differing:
+        raise ConfigError(
+            f"{directory} holds a run that was begun otherwise: {'; '.join(differing[:3])}"
+            f"{' ...' if len(differing) > 3 else ''}. Give another directory, or the settings of that run."
+        )
+
+
+def differences(recorded: Mapping[str, Any], given: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return where two manifests differ, in words; what was not given does not count."""
+    found: list[str] = []
+    for key, value in given.items():
+        name = f"{prefix}{key}"
+        if name in _FREE:
+            continue
+        there = recorded.get(key)
+        if isinstance(value, Mapping):
+            found += differences(there if isinstance(there, Mapping) else {}, value, f"{name}.")
+        elif _plain(there) != _plain(value):
+            found.append(f"{name} is {there!r} there, {value!r} here")
+    return found
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what decides results."""
+    packages = ("lifesafe", "torch", "numpy", "scipy")
+    return {"python": platform.python_version()} | {name: version(name) for name in packages}
+
+
+def _plain(value: Any) -> Any:
+    return "none" if value is None else value  # TOML has no null

@@ -1,0 +1,71 @@
+"""Where a search begins: targets believed to be safe, the most trusted first. All are certified before they count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe.environments import Box, Task
+from lifesafe.errors import ConfigError, NoSafeTargetError
+from lifesafe.optimizer import Problem, SafeOptimizer
+from lifesafe.optimizer.problem import inside, nearest
+from lifesafe.returns import Returns
+
+
+def problem_of(
+    task: Task, returns: Float[np.ndarray, "e r"], *, delta: float, bounds: Sequence[float], start: str
+) -> Problem:
+    """Return the problem of a task, from the returns of its logs.
+
+    Args:
+        task: The limits, and the paper's box.
+        returns: Reward and costs of every logged episode.
+        delta: Probability with which any trial at all may exceed a limit.
+        bounds: Largest possible cost of an episode, for each cost.
+        start: "data" for conservative targets found in the logs, "paper" for the paper's box.
+
+    Raises:
+        ConfigError: If the paper has no box for the task.
+        DatasetError: If the logs are too few, or none keeps the limits.
+    """
+    problem = Problem.from_returns(returns, limits=task.limits, delta=delta, cost_bounds=tuple(bounds))
+    if start == "data":
+        return problem
+    if task.start is None:
+        raise ConfigError(f'The paper names no targets to start from for {task.name!r}; set start to "data".')
+    return replace(problem, seeds=_in_box(problem, task.start))
+
+
+def _in_box(problem: Problem, box: Box) -> tuple[int, ...]:
+    """Return the candidates in a box, the least cost and reward first; the nearest one if none is inside."""
+    low, high = (Returns(box.reward[i], [box.cost[i]]) for i in (0, 1))
+    rows = inside(problem.candidates, low, high)
+    Z = problem.candidates
+    return tuple(sorted(rows, key=lambda i: (Z[i, 1], Z[i, 0]))) or (nearest(Z, low),)
+
+
+def seeds_under(optimizer: SafeOptimizer, limits: Sequence[float]) -> tuple[int, ...] | None:
+    """Return the seeds for other limits; none, to keep the present ones, if no limit becomes lower.
+
+    Under lower limits they are the targets whose own episodes show that they keep them, those with the most room first.
+
+    Raises:
+        NoSafeTargetError: If there is no such target.
+    """
+    if all(new >= old for new, old in zip(limits, optimizer.problem.limits, strict=True)):
+        return None
+    room = {
+        target.index: max(upper / limit for upper, limit in zip(target.cost_upper, limits, strict=True))
+        for target in optimizer.fit
+    }
+    seeds = sorted((index for index, used in room.items() if used <= 1), key=lambda index: (room[index], index))
+    if not seeds:
+        raise NoSafeTargetError(
+            f"None of the {len(optimizer.trials)} trials shows a target that keeps the lower limits {tuple(limits)}:"
+            f" the upper bounds of the cheapest use {min(room.values(), default=float('inf')):.0%} of them. Run a life"
+            " with these limits from its beginning."
+        )
+    return tuple(seeds)

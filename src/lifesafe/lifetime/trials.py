@@ -1,0 +1,76 @@
+"""Running a trial on a simulator: which episodes, and when a long one may stop early."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lifesafe._random import integer
+from lifesafe.environments import Evaluator
+from lifesafe.operation import Monitor
+from lifesafe.optimizer import Problem, Schedule, Stage, Trial
+from lifesafe.optimizer.certificates import LEVEL
+from lifesafe.returns import Returns, returns_array
+from lifesafe.theory.betting import safety_test
+
+_SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
+
+
+def default_schedule(limits: Sequence[float], bounds: Sequence[float]) -> Schedule:
+    """Return the schedule of a lifetime: seeds are certified by betting, with as many episodes as that takes."""
+    schedule = Schedule(certification="betting")
+    return Schedule(certification="betting", seed_episodes=seed_episodes(limits, bounds, schedule.episodes))
+
+
+def seed_episodes(limits: Sequence[float], bounds: Sequence[float], episodes: int) -> int:
+    """Return how many episodes certify a seed that costs little, as a multiple of those of a trial."""
+    needed = 1
+    for limit, bound in zip(limits, bounds, strict=True):
+        test, level = safety_test(limit, bound, LEVEL / len(limits)), LEVEL / len(limits)
+        gain = max(math.log1p(-bet * limit) for bet in test.bets)  # of an episode without cost, at the largest bet
+        needed = max(needed, math.ceil(math.log(2 / level) / gain))
+    return episodes * math.ceil(_SLACK * needed / episodes)
+
+
+def run_trial(
+    evaluator: Evaluator,
+    problem: Problem,
+    schedule: Schedule,
+    trial: Trial,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Returns]:
+    """Return what the episodes of a trial returned; the same ones whenever it is run again.
+
+    A trial of a seed goes on until its episodes certify it, or until the monitor is sure that it is too costly.
+
+    Args:
+        evaluator: The policy at work.
+        problem: The limits, and how large costs can be.
+        schedule: How a seed is certified.
+        trial: What to try, and for how many episodes at most.
+        seed: Seed of the run.
+        progress: Called with the episodes done and those asked for.
+    """
+    seeds = [integer(seed, "trial", trial.number, episode) for episode in range(trial.episodes)]
+    chunk = schedule.episodes if trial.stage is Stage.SEED else trial.episodes
+    returns: list[Returns] = []
+    while len(returns) < trial.episodes and not (returns and _is_decided(problem, schedule, returns)):
+        chosen = seeds[len(returns) : len(returns) + chunk]
+        returns += evaluator.run([trial.target] * len(chosen), chosen).returns
+        if progress is not None:
+            progress(len(returns), trial.episodes)
+    return returns
+
+
+def _is_decided(problem: Problem, schedule: Schedule, returns: Sequence[Returns]) -> bool:
+    """Whether these episodes alone show that a seed is safe, or that it is not."""
+    if schedule.certification != "betting":
+        return False
+    costs = returns_array(returns)[:, 1:]
+    tests = zip(problem.limits, problem.cost_bounds, strict=True)
+    level = LEVEL / len(problem.limits)
+    safe = all(safety_test(limit, bound, level).update(costs[:, k]).rejected for k, (limit, bound) in enumerate(tests))
+    return safe or Monitor.start(problem.limits, problem.cost_bounds).update(np.asarray(costs)).alarm is not None
