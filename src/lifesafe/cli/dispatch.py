@@ -17,7 +17,9 @@ import tyro
 from lifesafe._config import nearest
 from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
+from lifesafe.cli.export import export
 from lifesafe.cli.learning import alignment, collect, train
+from lifesafe.cli.lifetime import ask, operate, optimize, run, tell
 from lifesafe.cli.runs import demo, journal_export, journal_verify, report
 from lifesafe.cli.tasks import tasks
 from lifesafe.cli.theory import theory_budget, theory_coverage
@@ -36,6 +38,12 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "data plot": plot,
     "data collect": collect,
     "train": train,
+    "run": run,
+    "optimize": optimize,
+    "operate": operate,
+    "ask": ask,
+    "tell": tell,
+    "export": export,
     "alignment": alignment,
     "report": report,
     "journal verify": journal_verify,

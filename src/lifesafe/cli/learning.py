@@ -73,14 +73,14 @@ def train(
         json: Print the outcome as JSON.
     """
     if "help" in settings:
-        print(settings_help(_config(policy, name, ())))
+        print(settings_help(policy_config(policy, name, ())))
         return OK
     from lifesafe.environments import task
     from lifesafe.policies import progress_bar
     from lifesafe.policies import train as learn
 
     known = task(name)
-    config, dataset = _config(policy, name, settings), _dataset(known, data)
+    config, dataset = policy_config(policy, name, settings), _dataset(known, data)
     directory = out or Path("runs") / f"train-{name}-{policy}-{seed}"
     with progress_bar(f"{name} {policy}") as progress:
         learn(
@@ -197,7 +197,7 @@ def alignment(
     from lifesafe.report.figures import save
 
     known = task(name, limits=limit)
-    config, dataset = _config(policy, name, settings), _dataset(known, data)
+    config, dataset = policy_config(policy, name, settings), _dataset(known, data)
     directory = out or Path("runs") / f"alignment-{name}-{policy}"
     with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
         parts = study(
@@ -239,7 +239,7 @@ def _dataset(task: Task, data: Path | None) -> Dataset:
     return task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
 
 
-def _config(policy: Method, task: str, settings: Sequence[str]) -> LearnerConfig:
+def policy_config(policy: Method, task: str, settings: Sequence[str]) -> LearnerConfig:
     """Return the settings of a policy for a task, some of them changed."""
     from lifesafe.policies import CDTConfig, RvSConfig
 

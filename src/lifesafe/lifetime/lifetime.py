@@ -272,6 +272,11 @@ class Lifetime:
                 yield Served(first + i + 1, target, each, verdict.alarm if last else None, verdict.next_target)
 
     @property
+    def served(self) -> int:
+        """Episodes of operation so far."""
+        return Operation(self.optimizer).episodes
+
+    @property
     def evaluator(self) -> Evaluator:
         """Runs episodes of the trained policy."""
         if self._evaluator is None:

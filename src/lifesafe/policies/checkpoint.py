@@ -96,22 +96,11 @@ def save(policy: StoredPolicy, directory: str | Path, *, training: Mapping[str, 
         "versions": {package: version(package) for package in ("lifesafe", "torch")},
         "training": None if training is None else dict(training),
     }
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise CheckpointError(f"{directory} exists already; give another directory, or remove this one first.")
-    directory = directory.absolute()
-    unfinished = directory.with_name(f".{directory.name}.unfinished")
-    with writing(directory):
-        shutil.rmtree(unfinished, ignore_errors=True)
-        try:
-            unfinished.mkdir(parents=True)
-            for name, content in files.items():
-                write_atomic(unfinished / name, content)
-            write_atomic(unfinished / MANIFEST, json_bytes(manifest))
-            unfinished.rename(directory)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
-        sync_directory(directory.parent)
+    check_free(directory)
+    with writing_whole(directory) as unfinished:
+        for name, content in files.items():
+            write_atomic(unfinished / name, content)
+        write_atomic(unfinished / MANIFEST, json_bytes(manifest))
 
 
 def load(directory: str | Path) -> StoredPolicy:
@@ -234,6 +223,33 @@ def read_checked(path: Path, digest: str) -> bytes:
     if sha256(content) != digest:
         raise CheckpointError(f"{path} is damaged or was edited: its SHA-256 is not the recorded one. {_WAY_OUT}")
     return content
+
+
+def check_free(directory: Path) -> None:
+    """Refuse a directory that has something in it.
+
+    Raises:
+        CheckpointError: If it has.
+    """
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise CheckpointError(f"{directory} exists already; give another directory, or remove this one first.")
+
+
+@contextlib.contextmanager
+def writing_whole(directory: Path) -> Iterator[Path]:
+    """Give a directory to write into that gets its name in the end, and is removed if something goes wrong."""
+    directory = directory.absolute()
+    unfinished = directory.with_name(f".{directory.name}.unfinished")
+    with writing(directory):
+        shutil.rmtree(unfinished, ignore_errors=True)
+        try:
+            unfinished.mkdir(parents=True)
+            yield unfinished
+            unfinished.rename(directory)
+        except BaseException:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            raise
+        sync_directory(directory.parent)
 
 
 @contextlib.contextmanager

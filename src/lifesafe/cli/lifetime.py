@@ -1,0 +1,413 @@
+"""A whole life from the shell: run, optimize, operate; and ask and tell, for systems that no simulator stands for."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional
+
+from lifesafe.cli.console import FOUND, OK, Directory, OutFile, Run, patience, print_json, progress_lines, say, table
+from lifesafe.cli.learning import Method, Settings, policy_config
+from lifesafe.errors import ConfigError, JournalError, TrialError
+
+if TYPE_CHECKING:
+    from lifesafe.environments import Task
+    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime.comparison import Row
+    from lifesafe.optimizer import Problem, SafeOptimizer, Trial
+
+Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
+OptionalName = Annotated[str | None, Positional, tyro.conf.arg(metavar="TASK")]
+
+
+def run(
+    name: OptionalName = None,
+    /,
+    *,
+    env: str | None = None,
+    cost: str | None = None,
+    largest_costs: tuple[float, ...] = (1.0,),
+    horizon: int | None = None,
+    data: OutFile = None,
+    limit: Limits = (),
+    delta: float = 0.1,
+    policy: Method = "cdt",
+    settings: Settings = (),
+    start: Literal["data", "paper"] = "data",
+    episodes: int = 100,
+    plain: bool = True,
+    seed: int = 0,
+    workers: int = 2,
+    out: Directory = None,
+    device: str = "cpu",
+    json: bool = False,
+) -> int:
+    """Live a whole life in simulation: train a policy from logs, find its best safe target, operate it.
+
+    Training touches nothing but the logs. Then targets are tried, only ones known to be safe: first a conservative one
+    until its own episodes prove it safe, then more. The best certified one is served under a monitor. What was done is
+    kept in the directory, and the same command goes on after an interruption.
+
+    At the end, the target that users ask for without this search, the most reward in the logs and a cost of just the
+    limit, is run beside it; `--no-plain` leaves that out.
+
+    Examples:
+        lifesafe run PointCircle
+        lifesafe run HopperVelocity --data logs.hdf5 --limit 20
+        lifesafe run --env Pendulum-v1 --cost my_costs:swing --limit 20 --data logs.hdf5
+
+    Exit codes: 0 a target is operated, 1 none is fit for it or operation halted, 2 an error, 130 interrupted (run it
+    again to go on).
+
+    Args:
+        name: The task, as `lifesafe tasks` lists them; leave it out with --env.
+        env: A Gymnasium environment instead of a task; "module:Id" imports the module first.
+        cost: What a step of it costs: "module:function" of (observation, action, next observation, info); unless
+            given, its own info["cost"].
+        largest_costs: Largest cost of one of its steps, one per cost.
+        horizon: Steps of its longest episode; its own limit unless given.
+        data: HDF5 file in the layout of DSRL; unless given, the task's own data.
+        limit: Largest mean cost of an episode, one per cost; the task's own unless given.
+        delta: Probability with which any trial at all may exceed a limit.
+        policy: What is trained.
+        settings: A setting of the policy, such as steps=2000; may be given several times.
+        start: Where the search begins: at conservative targets found in the logs, or in the paper's box.
+        episodes: How many episodes to operate.
+        plain: Whether to run the plain target beside it at the end.
+        seed: Decides everything that is random.
+        workers: Processes that run episodes; 0 for none but this one.
+        out: Directory of the run; unless given, runs/TASK-POLICY-SEED.
+        device: Where to train: cpu, cuda, cuda:1 or mps.
+        json: Print the outcome as JSON.
+    """
+    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime.comparison import operated_row, plain_row
+    from lifesafe.policies import progress_bar
+
+    known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
+    directory = out or Path("runs") / f"{known.name.replace('/', '-')}-{policy}-{seed}"
+    say(f"Run: {directory}")
+    config = policy_config(policy, known.name, settings)
+    with Lifetime.open(
+        directory, known, config, data=_given(known, data), seed=seed, delta=delta, start=start, workers=workers
+    ) as life:
+        with progress_bar(f"{known.name} {policy}") as progress:
+            life.train(progress, device=device)
+        _search(life)
+        rows: list[Row] = []
+        if life.optimizer.best is not None:
+            _serve(life, max(episodes - life.served, 0))
+            rows.append(operated_row(life))
+        if plain:
+            with patience("running the plain target"):
+                rows.append(plain_row(life))
+        return _conclude(life, rows, json)
+
+
+def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = False) -> int:
+    """Find the best safe target of a run; for other limits than before, too, from what is already known.
+
+    Nothing is trained again: what a target returns does not depend on the limit, so every trial so far counts. With one
+    cost several limits may be given; they are worked through one after the other, and the table at the end has a row
+    for each.
+
+    Examples:
+        lifesafe optimize runs/HopperVelocity-cdt-0
+        lifesafe optimize runs/HopperVelocity-cdt-0 --limit 40
+        lifesafe optimize runs/HopperVelocity-cdt-0 --limit 10 20 40
+
+    Exit codes: 0 found, 1 no target is fit to be operated under the last limit, 2 an error, 130 interrupted.
+
+    Args:
+        run: Directory of the run.
+        limit: Limits on the mean cost of an episode; those of the run unless given.
+        workers: Processes that run episodes; 0 for none but this one.
+        json: Print the outcome as JSON.
+    """
+    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime.comparison import best_row
+
+    rows: list[Row] = []
+    with Lifetime.open(run, workers=workers) as life:
+        costs = len(life.task.limits)
+        asked: list[tuple[float, ...]] = [limit] if costs > 1 and limit else [(each,) for each in limit]
+        for limits in asked or [life.optimizer.problem.limits]:
+            life.change_limits(limits)
+            _search(life)
+            rows.append(best_row(life))
+        return _conclude(life, rows, json)
+
+
+def operate(run: Run, *, episodes: int = 100, together: int = 10, workers: int = 2, json: bool = False) -> int:
+    """Serve the best target of a run under the monitor, for so many more episodes.
+
+    Every episode and every verdict is recorded. If the monitor is sure that a cost is too high, the target is withdrawn
+    and a less costly one is served; when none is left, operation halts.
+
+    Examples:
+        lifesafe operate runs/HopperVelocity-cdt-0 --episodes 1000
+
+    Exit codes: 0 served, 1 operation has halted, 2 an error, 130 interrupted (run it again to serve further episodes).
+
+    Args:
+        run: Directory of the run.
+        episodes: How many.
+        together: How many run side by side; the monitor judges them when all have ended.
+        workers: Processes that run episodes; 0 for none but this one.
+        json: Print one line of JSON per episode.
+    """
+    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime.comparison import operated_row
+
+    with Lifetime.open(run, workers=workers) as life:
+        _serve(life, episodes, together, as_json=json)
+        if json:
+            return FOUND if life.phase == "halted" else OK
+        return _conclude(life, [operated_row(life)], json)
+
+
+def ask(
+    run: Run, *, data: OutFile = None, limit: Limits = (), cost_bounds: tuple[float, ...] = (), delta: float = 0.1
+) -> int:
+    """Print the trial to run now as JSON: which target, for how many episodes.
+
+    For systems that no simulator stands for: run the episodes in your lab, then `lifesafe tell`. Asking again gives the
+    same trial until it is told. When the search is done the answer has no trial, but the best target.
+
+    The first time, --data and --limit begin the search.
+
+    Examples:
+        lifesafe ask runs/robot --data logs.hdf5 --limit 20 --cost-bounds 500
+        lifesafe ask runs/robot | jq .target
+
+    Exit codes: 0 printed, 2 an error.
+
+    Args:
+        run: Directory of the run.
+        data: Logs to begin with: HDF5 file in the layout of DSRL.
+        limit: Largest mean cost of an episode, one per cost.
+        cost_bounds: Largest possible cost of an episode, one per cost: horizon times the largest cost of a step. With
+            it, the first target is certified whatever the distribution of costs, and operation can be monitored.
+        delta: Probability with which any trial at all may exceed a limit.
+    """
+    from lifesafe.optimizer import SafeOptimizer
+    from lifesafe.report.history import JOURNAL
+
+    problem, schedule = None, None
+    if data is not None or limit:
+        if data is None or not limit:
+            raise ConfigError("To begin a search give both --data and --limit.")
+        problem, schedule = _begin(data, limit, cost_bounds, delta)
+    elif not (run / JOURNAL).exists():
+        raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
+    with SafeOptimizer.open(run, problem, schedule) as optimizer:
+        trial = optimizer.ask()
+        print_json(_trial(trial) if trial is not None else {"trial": None, **_best(optimizer)})
+    return OK
+
+
+def tell(run: Run, file: Annotated[Path, Positional, tyro.conf.arg(metavar="FILE")], *, trial: int) -> int:
+    """Record what the episodes of a trial returned.
+
+    The file holds a JSON list with one entry per episode: {"reward": 12.5, "cost": 3}, or {"reward": 12.5, "costs":
+    [3, 0.5]} with several costs. A dash stands for standard input. Give every episode, not their mean.
+
+    Examples:
+        lifesafe tell runs/robot episodes.json --trial 7
+        echo '[{"reward": 12.5, "cost": 3}]' | lifesafe tell runs/robot - --trial 7
+
+    Exit codes: 0 recorded, 2 an error; nothing is recorded then.
+
+    Args:
+        run: Directory of the run.
+        file: The episodes.
+        trial: Number of the trial, as `lifesafe ask` printed it.
+    """
+    from lifesafe.optimizer import SafeOptimizer
+
+    episodes = read_episodes(sys.stdin.read() if str(file) == "-" else file.read_text(), str(file))
+    with SafeOptimizer.open(run) as optimizer:
+        found = next((each for each in optimizer.open_trials if each.number == trial), None)
+        if found is None:
+            numbers = [each.number for each in optimizer.open_trials] or "none"
+            raise TrialError(f"Trial {trial} is not open; open trials: {numbers}. `lifesafe ask {run}` prints it.")
+        optimizer.tell(found, episodes)
+        means = optimizer.trials[-1].episodes.mean(axis=0)
+        costs = ", ".join(f"{value:.4g}" for value in means[1:])
+        print(f"Trial {trial}: {len(episodes)} episodes, mean reward {means[0]:.4g}, mean cost {costs}.")
+    return OK
+
+
+def read_episodes(text: str, source: str) -> list[Any]:
+    """Return the episodes in a JSON text.
+
+    Raises:
+        TrialError: If it is not a list of episodes, naming the first entry that is none.
+    """
+    from lifesafe.returns import Returns
+
+    shape = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
+    try:
+        entries = json_module.loads(text)
+    except ValueError as error:
+        raise TrialError(f"{source} is not JSON: {error}. Give a list of {shape}.") from error
+    if not isinstance(entries, list) or not entries:
+        raise TrialError(f"{source} must hold a list with one entry per episode, each {shape}.")
+    episodes = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            costs = entry["costs"] if "costs" in entry else [entry["cost"]]
+            episodes.append(Returns(float(entry["reward"]), [float(each) for each in costs]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TrialError(f"{source}: episode {number} is {entry!r}; give {shape}, all finite numbers.") from error
+    return episodes
+
+
+def _task(
+    name: str | None,
+    env: str | None,
+    *,
+    cost: str | None,
+    largest_costs: tuple[float, ...],
+    horizon: int | None,
+    limits: tuple[float, ...],
+) -> Task:
+    from lifesafe.environments import task, task_from_id
+
+    if (name is None) == (env is None):
+        raise ConfigError("Give either a task, as `lifesafe tasks` lists them, or --env with a Gymnasium environment.")
+    if name is not None:
+        return task(name, limits=limits or None)
+    if not limits:
+        raise ConfigError(f"Give --limit for {env}: the largest mean cost of an episode, one per cost.")
+    assert env is not None
+    if len(largest_costs) == 1:
+        largest_costs *= len(limits)
+    return task_from_id(env, limits=limits, cost=cost, largest_costs=largest_costs, horizon=horizon)
+
+
+def _given(task: Task, data: Path | None) -> Any:
+    """Return the file given, or the data of the task from where this machine keeps them."""
+    from lifesafe.cli.data import data_directory
+
+    return data.expanduser() if data is not None else task.dataset(data_directory())
+
+
+def _begin(data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float) -> tuple[Problem, Any]:
+    from lifesafe.data import read_dsrl
+    from lifesafe.lifetime.trials import default_schedule
+    from lifesafe.optimizer import Problem
+
+    returns = read_dsrl(data.expanduser()).returns
+    problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds)
+    return problem, default_schedule(problem.limits, bounds) if bounds else None
+
+
+def _search(life: Lifetime) -> None:
+    """Optimize, with a line for every trial."""
+    optimizer = life.optimizer
+    done = len(optimizer.trials)
+    with progress_lines("trials", done + optimizer.schedule.trials) as advance:
+        if optimizer.stage != "done":
+            advance(_heading(optimizer), done)
+
+        def progress(optimizer: SafeOptimizer, _: int, asked: int) -> None:
+            if not asked:
+                advance(_line(optimizer), len(optimizer.trials))
+
+        life.optimize(progress)
+
+
+def _heading(optimizer: SafeOptimizer) -> str:
+    limits = ", ".join(f"{limit:g}" for limit in optimizer.problem.limits)
+    return f"trial  stage     episodes  target (R, G)        mean reward  mean cost (limit {limits})  risk left"
+
+
+def _line(optimizer: SafeOptimizer) -> str:
+    result = optimizer.trials[-1]
+    trial, means = result.trial, result.episodes.mean(axis=0)
+    target = f"({trial.target.reward:.4g}, {', '.join(f'{cost:.3g}' for cost in trial.target.costs)})"
+    costs = ", ".join(f"{cost:.3g}" for cost in means[1:])
+    left = 1 - optimizer.spent / optimizer.problem.delta
+    flag = "  ABOVE THE LIMIT" if result.violated else ""
+    return (
+        f"{trial.number:5d}  {trial.stage.value:8}  {len(result.episodes):8d}  {target:19}  {means[0]:11.4g}"
+        f"  {costs:>20}  {left:9.0%}{flag}"
+    )
+
+
+def _serve(life: Lifetime, episodes: int, together: int = 10, *, as_json: bool = False) -> None:
+    with _served_bar(episodes, hidden=as_json) as advance:
+        for served in life.operate(episodes, together=together):
+            advance()
+            if as_json:
+                print(json_module.dumps(asdict(served), allow_nan=False), flush=True)
+            if served.alarm is not None:
+                then = "operation halts" if served.next_target is None else f"now serving {served.next_target}"
+                say(f"ALARM at {served.target}: {served.alarm}; {then}")
+
+
+@contextmanager
+def _served_bar(total: int, *, hidden: bool) -> Iterator[Callable[[], None]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as shown:
+        bar = shown.add_task("operating", total=total)
+        yield lambda: shown.advance(bar)
+
+
+def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
+    optimizer = life.optimizer
+    violations = sum(result.violated for result in optimizer.trials)
+    if json:
+        print_json(
+            {
+                "run": str(life.directory),
+                "phase": life.phase.value,
+                "trials": len(optimizer.trials),
+                "violations": violations,
+                "spent": optimizer.spent,
+                "delta": optimizer.problem.delta,
+                "rows": [asdict(row) for row in rows],
+            }
+        )
+    else:
+        print(table([rows[0].headings(), *(row.cells() for row in rows)]) if rows else "")
+        print(
+            f"\n{len(optimizer.trials)} trials, {violations} of them above a limit for certain; risk spent"
+            f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g}. Phase: {life.phase.value}."
+            f"\nReport: lifesafe report {life.directory}"
+        )
+    return OK if optimizer.best is not None and life.phase != "halted" else FOUND
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    return {
+        "trial": trial.number,
+        "target": {"reward": trial.target.reward, "costs": list(trial.target.costs)},
+        "episodes": trial.episodes,
+        "stage": trial.stage.value,
+        "risk": trial.risk,
+    }
+
+
+def _best(optimizer: SafeOptimizer) -> dict[str, Any]:
+    best = optimizer.best
+    if best is None:
+        return {"best": None}
+    return {
+        "best": {
+            "target": {"reward": best.target.reward, "costs": list(best.target.costs)},
+            "mean": {"reward": best.means.reward, "costs": list(best.means.costs)},
+            "cost_upper": list(best.cost_upper),
+            "episodes": best.episodes,
+        }
+    }

@@ -1,0 +1,7 @@
+"""Export: a trained policy as an ONNX file and a small stepper, for machines that have neither PyTorch nor lifesafe."""
+
+from lifesafe.policies.export.comparison import Comparison
+from lifesafe.policies.export.steps import Exportable, exportable
+from lifesafe.policies.export.writing import TOLERANCE, Exported, export
+
+__all__ = ["TOLERANCE", "Comparison", "Exportable", "Exported", "export", "exportable"]

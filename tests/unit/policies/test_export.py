@@ -1,0 +1,538 @@
+"""Exported policies act as the trained ones do, where there is neither PyTorch nor lifesafe."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import lifesafe
+from lifesafe.cli.export import beside
+from lifesafe.cli.export import export as export_command
+from lifesafe.errors import CheckpointError, DependencyError
+from lifesafe.policies import CDTConfig, RvSConfig, StoredPolicy, save
+from lifesafe.policies.export import TOLERANCE, Exportable, export, exportable
+from lifesafe.policies.export.comparison import compare
+from lifesafe.policies.export.graph import onnx_bytes
+from lifesafe.policies.export.stepper import Stepper
+from lifesafe.policies.rvs import RvS
+from lifesafe.returns import Returns
+from small_cdt import random_dataset, small_config, small_osrl
+
+KINDS: dict[str, tuple[CDTConfig | RvSConfig, int]] = {  # and the number of costs
+    "cdt": (small_config(), 1),
+    "cdt-two-tokens": (small_config(tokens=2, layers=1), 2),
+    "cdt-osrl": (small_osrl(layers=1), 1),
+    "rvs": (RvSConfig(width=16), 2),
+}
+FURTHER: dict[str, tuple[CDTConfig | RvSConfig, int]] = {
+    "cdt-four-tokens": (small_config(tokens=4), 1),
+    "cdt-one-step": (small_config(context=1), 2),
+    "cdt-without-windows": (small_config(sliding=False, segment=3), 2),
+    "cdt-osrl-one-step": (small_osrl(context=1, segment=1), 1),
+    "rvs-timeless": (RvSConfig(width=16, time=False), 1),
+}
+KNOWN = 20  # steps of the longest episode in the data
+STEPS = 26
+
+
+def shaken(kind: str) -> StoredPolicy:
+    """A policy whose weights are far from their start, so that everything it sees matters."""
+    config, costs = (KINDS | FURTHER)[kind]
+    policy = config.build(random_dataset(costs=costs), seed=0).policy()
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, tensor in policy.tensors().items():
+            tensor += (0.1 if "head" not in name else 0.05) * torch.randn(tensor.shape, generator=random)
+    return policy
+
+
+@pytest.fixture(scope="module")
+def policies() -> dict[str, StoredPolicy]:
+    return {kind: shaken(kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def exports(policies: dict[str, StoredPolicy], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    place = tmp_path_factory.mktemp("exports")
+    return {kind: export(policy, place / kind).directory for kind, policy in policies.items()}
+
+
+@pytest.fixture
+def exported(exports: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy, to be tampered with."""
+    return Path(shutil.copytree(exports["rvs"], tmp_path / "robot"))
+
+
+@pytest.fixture
+def stepper(exports: dict[str, Path]) -> Stepper:
+    """One with 4 observations, 2 actions and 2 costs, before its first step."""
+    stepper = Stepper(exports["cdt-two-tokens"])
+    stepper.reset((3.0, 2.0, 4.0))
+    return stepper
+
+
+def world(costs: int, rows: int = 3, seed: int = 0) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {
+        "observations": random.normal(size=(STEPS, rows, 4)),
+        "rewards": random.normal(size=(STEPS, rows)),
+        "costs": random.integers(0, 2, size=(STEPS, rows, costs)).astype(float),
+    }
+
+
+def targets(costs: int, rows: int = 3) -> list[Returns]:
+    return [Returns(3.0 + row, [2.0 + 4.0 * row + k for k in range(costs)]) for row in range(rows)]
+
+
+def wanted(asked: list[Returns]) -> list[list[float]]:
+    return [list(target) for target in asked]
+
+
+def trained_actions(policy: StoredPolicy, asked: list[Returns], seen: dict[str, np.ndarray]) -> np.ndarray:
+    actor, actions = policy.actor(asked), []
+    for step in range(STEPS):
+        actions.append(actor.act(seen["observations"][step]))
+        actor.observe(seen["rewards"][step], seen["costs"][step])
+    return np.array(actions)
+
+
+def stepped_actions(stepper: Stepper, asked: list[Returns], seen: dict[str, np.ndarray]) -> np.ndarray:
+    actions = []
+    stepper.reset(wanted(asked))
+    for step in range(STEPS):
+        actions.append(stepper.act(seen["observations"][step]))
+        stepper.observe(seen["rewards"][step], seen["costs"][step])
+    return np.array(actions)
+
+
+# The step as a function, before it is exported
+
+
+@pytest.mark.parametrize("kind", KINDS | FURTHER)
+def test_a_step_as_a_function_acts_as_the_actor(kind: str) -> None:
+    policy, costs = shaken(kind), (KINDS | FURTHER)[kind][1]
+    seen, asked, found = world(costs), targets(costs), exportable(policy)
+    expected = trained_actions(policy, asked, seen)
+    state = [torch.full((3, *shape), 0.3) for shape in found.state.values()]  # at the start it does not matter
+    returns, action = np.array(wanted(asked)), torch.zeros(3, 2)
+    with torch.inference_mode():
+        for step in range(STEPS):
+            times = torch.full((3,), step)
+            observations = torch.from_numpy(seen["observations"][step])
+            action, *state = found.step(observations, torch.from_numpy(returns), action, times, *state)
+            np.testing.assert_allclose(action.numpy(), expected[step], rtol=0, atol=1e-6)
+            returns[:, 0] -= seen["rewards"][step]
+            returns[:, 1:] -= seen["costs"][step]
+            if found.clamped:
+                returns[:, 1:] = np.maximum(returns[:, 1:], 0.0)
+    assert np.ptp(expected) > 0.1
+
+
+# Whole episodes
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_export_acts_as_the_policy_over_whole_episodes(
+    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    costs = KINDS[kind][1]
+    seen, asked = world(costs), targets(costs)
+    expected = trained_actions(policies[kind], asked, seen)
+    actions = stepped_actions(Stepper(exports[kind]), asked, seen)
+    assert actions.dtype == np.float32
+    np.testing.assert_allclose(actions, expected, rtol=0, atol=TOLERANCE / 10)
+    assert np.ptp(expected) > 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FURTHER)
+def test_further_kinds_can_be_exported(kind: str, tmp_path: Path) -> None:
+    assert export(shaken(kind), tmp_path / "robot").comparison.largest_difference < TOLERANCE / 10
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_episode_is_stepped_without_rows(
+    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    costs = KINDS[kind][1]
+    seen, asked = world(costs, rows=1), targets(costs, rows=1)
+    expected = trained_actions(policies[kind], asked, seen)
+    stepper = Stepper(exports[kind])
+    for _ in range(2):  # a second episode begins as the first did
+        stepper.reset(wanted(asked)[0])
+        for step in range(STEPS):
+            action = stepper.act(seen["observations"][step, 0])
+            np.testing.assert_allclose(action, expected[step, 0], rtol=0, atol=TOLERANCE / 10)
+            cost = seen["costs"][step, 0]
+            stepper.observe(seen["rewards"][step, 0], cost if costs > 1 else cost[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_restart_and_stand_still_as_those_of_the_policy(
+    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    costs = KINDS[kind][1]
+    seen, asked = world(costs), targets(costs)
+    actor, stepper = policies[kind].actor(asked), Stepper(exports[kind])
+    stepper.reset(wanted(asked))
+    for step in range(STEPS):
+        if step == 7:
+            actor.restart([asked[0]], np.array([2]))
+            stepper.reset(wanted(asked[:1]), rows=[2])
+        rows = [0, 1, 2] if step < 3 else [2, 0] if step % 3 else [1]
+        named, observations = np.array(rows), seen["observations"][step][rows]
+        expected = actor.act(observations, named)
+        np.testing.assert_allclose(stepper.act(observations, rows), expected, rtol=0, atol=TOLERANCE / 10)
+        actor.observe(seen["rewards"][step][rows], seen["costs"][step][rows], named)
+        stepper.observe(seen["rewards"][step][rows], seen["costs"][step][rows], rows)
+    assert len(set(stepper.times.tolist())) == 3
+
+
+def test_changing_an_action_in_place_does_not_change_what_is_remembered(
+    policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    seen, asked = world(1, rows=1), targets(1, rows=1)
+    expected, stepper = trained_actions(policies["cdt"], asked, seen), Stepper(exports["cdt"])
+    stepper.reset(wanted(asked)[0])
+    for step in range(4):
+        action = stepper.act(seen["observations"][step, 0])
+        np.testing.assert_allclose(action, expected[step, 0], rtol=0, atol=TOLERANCE / 10)
+        action *= 40.0  # newton meters
+        stepper.observe(seen["rewards"][step, 0], seen["costs"][step, 0])
+
+
+SCRIPT = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("lifesafe", "torch", "onnx", "jaxtyping", "scipy"):
+            raise ImportError(f"{name} must not be imported")
+
+sys.meta_path.insert(0, Refuse())
+sys.path = [path for path in sys.path if "lifesafe" not in path]
+import json
+from stepper import Stepper
+
+stepper, seen, actions = Stepper("."), json.load(open("seen.json")), []
+stepper.reset(seen["target"])
+for observation, reward, costs in zip(seen["observations"], seen["rewards"], seen["costs"]):
+    actions.append(stepper.act(observation).tolist())
+    stepper.observe(reward, costs)
+print(json.dumps(actions))
+"""
+
+
+@pytest.mark.parametrize("kind", ["cdt", "rvs"])
+def test_a_copied_export_runs_without_lifesafe_and_torch(
+    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path], tmp_path: Path
+) -> None:
+    costs = KINDS[kind][1]
+    seen, asked = world(costs, rows=1), targets(costs, rows=1)
+    robot = Path(shutil.copytree(exports[kind], tmp_path / "robot"))
+    (robot / "main.py").write_text(SCRIPT)
+    told = {name: values[:, 0].tolist() for name, values in seen.items()}
+    (robot / "seen.json").write_text(json.dumps({"target": wanted(asked)[0], **told}))
+    done = subprocess.run([sys.executable, "main.py"], cwd=robot, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    expected = trained_actions(policies[kind], asked, seen)[:, 0]
+    np.testing.assert_allclose(json.loads(done.stdout), expected, rtol=0, atol=TOLERANCE / 10)
+
+
+# What is written
+
+
+def test_a_directory_holds_three_files_and_what_they_are(
+    policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    directory = exports["cdt"]
+    assert sorted(path.name for path in directory.iterdir()) == ["policy.json", "policy.onnx", "stepper.py"]
+    about = json.loads((directory / "policy.json").read_text())
+    assert about["sizes"] == {"observations": 4, "actions": 2, "costs": 1}
+    assert (about["policy"], about["horizon"], about["clamped"]) == ("CDT", KNOWN, True)
+    assert about["state"] == {f"layer_{index}": {"dtype": "float32", "shape": [2, 3, 16]} for index in range(2)}
+    assert 0 < about["verified"]["largest_difference"] < about["verified"]["tolerance"] == TOLERANCE
+    assert about["verified"]["steps"] > 2 * KNOWN
+    assert about["verified"]["episodes"] == 5
+    assert json.loads((exports["cdt-osrl"] / "policy.json").read_text())["clamped"] is False
+
+
+def test_the_stepper_is_copied_as_it_is(exports: dict[str, Path]) -> None:
+    source = Path(lifesafe.__file__).parent / "policies" / "export" / "stepper.py"
+    assert all((directory / "stepper.py").read_bytes() == source.read_bytes() for directory in exports.values())
+
+
+def test_the_graph_does_not_tell_where_it_was_made(exports: dict[str, Path]) -> None:
+    for directory in exports.values():
+        content = (directory / "policy.onnx").read_bytes()
+        assert b".py" not in content
+        assert str(Path.home()).encode() not in content
+
+
+@pytest.mark.parametrize("kind", ["cdt", "cdt-osrl"])
+def test_exporting_leaves_the_policy_as_it_was(
+    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path]
+) -> None:
+    seen, asked = world(1), targets(1)
+    np.testing.assert_array_equal(
+        trained_actions(policies[kind], asked, seen), trained_actions(shaken(kind), asked, seen)
+    )
+
+
+def test_what_is_there_is_not_overwritten(exported: Path) -> None:
+    before = (exported / "policy.json").read_bytes()
+    with pytest.raises(CheckpointError, match="exists already; give another directory"):
+        export(shaken("rvs"), exported)
+    assert (exported / "policy.json").read_bytes() == before
+
+
+# What is refused
+
+
+def test_an_export_that_acts_differently_is_not_written(tmp_path: Path) -> None:
+    policy, other = shaken("rvs"), shaken("rvs")
+    other.tensors()["layers.0.bias"][0] += 0.01
+    policy.actor = other.actor  # type: ignore[method-assign]
+    with pytest.raises(CheckpointError, match=r"acts differently .* more than 0\.0001\. Nothing was written"):
+        export(policy, tmp_path / "robot")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_comparison_sees_whether_rows_forget(exports: dict[str, Path], policies: dict[str, StoredPolicy]) -> None:
+    found = exportable(policies["cdt"])
+
+    class Remembering(Stepper):
+        def reset(self, target: Any, rows: Any = None) -> None:
+            times = self.times.copy()
+            super().reset(target, rows)
+            if rows is not None:
+                self.times[rows] = times[rows]
+
+    plain, wrong = (
+        compare(kind(exports["cdt"]), policies["cdt"], found.scaling, found.horizon) for kind in (Stepper, Remembering)
+    )
+    assert plain.largest_difference < TOLERANCE / 10
+    assert wrong.largest_difference > TOLERANCE
+
+
+def test_a_policy_that_draws_its_actions_is_refused(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="draws its actions at random cannot be exported"):
+        export(policies["cdt"].drawing(0), tmp_path / "robot")  # type: ignore[attr-defined]
+
+
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
+    policy = shaken("rvs")
+    policy.tensors()["layers.0.bias"][0] = np.nan
+    with pytest.raises(CheckpointError, match="not finite"):
+        export(policy, tmp_path / "robot")
+
+
+class Still:
+    """A policy of another class, which does nothing."""
+
+    def __init__(self, like: RvS) -> None:
+        self.like = like
+
+
+def test_other_policies_join_by_saying_how(policies: dict[str, StoredPolicy]) -> None:
+    policy = Still(shaken("rvs"))  # type: ignore[arg-type]
+    with pytest.raises(CheckpointError, match=r"class Still cannot be exported yet.*exportable\.register"):
+        exportable(policy)
+    exportable.register(Still, lambda still: exportable(still.like))
+    assert isinstance(exportable(policy), Exportable)
+
+
+class Moody(torch.nn.Module):
+    """A step that no graph can express."""
+
+    def forward(
+        self, observations: torch.Tensor, returns: torch.Tensor, actions: torch.Tensor, times: torch.Tensor
+    ) -> tuple[torch.Tensor]:
+        return (actions if observations.sum() > 0 else -actions,)
+
+
+@pytest.mark.slow  # PyTorch tries hard
+def test_a_step_that_no_graph_expresses_is_refused(policies: dict[str, StoredPolicy]) -> None:
+    with pytest.raises(CheckpointError, match=r"Moody cannot be expressed in ONNX: .*data-dependent"):
+        onnx_bytes(dataclasses.replace(exportable(policies["rvs"]), step=Moody()))
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])
+def test_a_missing_package_is_named_with_the_extra(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(DependencyError, match=r'Exporting a policy needs ONNX.*: pip install "lifesafe\[export\]"'):
+        export(shaken("rvs"), tmp_path / "robot")
+    assert not list(tmp_path.iterdir())
+
+
+# The stepper, misused
+
+
+def test_acting_before_a_reset_is_refused(exports: dict[str, Path]) -> None:
+    stepper = Stepper(exports["cdt"])
+    with pytest.raises(ValueError, match="No episode has begun: call reset with a target first"):
+        stepper.act(np.zeros(4))
+    with pytest.raises(ValueError, match="No episode has begun"):
+        stepper.observe(1.0, 0.0)
+
+
+def test_acting_twice_is_refused(stepper: Stepper) -> None:
+    stepper.act(np.zeros(4))
+    with pytest.raises(ValueError, match="act was called twice: first call observe"):
+        stepper.act(np.zeros(4))
+
+
+def test_observing_without_an_action_is_refused(stepper: Stepper) -> None:
+    with pytest.raises(ValueError, match="observe was called before act"):
+        stepper.observe(1.0, (0.0, 0.0))
+    stepper.act(np.zeros(4))
+    stepper.observe(1.0, (0.0, 0.0))
+    with pytest.raises(ValueError, match="observe was called before act"):
+        stepper.observe(1.0, (0.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("observation", "message"),
+    [
+        (np.zeros(3), r"observation must have shape \(4,\), as in the data; got shape \(3,\)"),
+        (np.zeros((1, 4)), r"observation must have shape \(4,\)"),
+        (0.0, r"got shape \(\)"),
+        ([0.0, np.nan, 0.0, 0.0], r"observation must be finite; got \[0.0, nan, 0.0, 0.0\]"),
+        ([0.0, np.inf, 0.0, 0.0], "must be finite"),
+        ([1e300] * 4, "The policy has no finite action for observation .*stop the episode"),
+    ],
+)
+def test_a_bad_observation_is_refused_and_changes_nothing(stepper: Stepper, observation: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stepper.act(observation)
+    expected = Stepper.act(stepper, np.ones(4))
+    stepper.reset((3.0, 2.0, 4.0))
+    np.testing.assert_array_equal(stepper.act(np.ones(4)), expected)
+
+
+@pytest.mark.parametrize(
+    ("reward", "costs", "message"),
+    [
+        ([1.0, 2.0], [0.0, 0.0], r"reward must have shape \(1,\) or \(\), as in the data; got shape \(2,\)"),
+        (1.0, 0.0, r"costs must have shape \(2,\), as in the data; got shape \(\)"),
+        (1.0, [0.0, 0.0, 0.0], r"costs must have shape \(2,\)"),
+        (np.nan, [0.0, 0.0], r"reward must be finite; got nan"),
+        (1.0, [0.0, np.inf], r"costs must be finite; got \[0.0, inf\]"),
+    ],
+)
+def test_bad_rewards_and_costs_are_refused_and_change_nothing(
+    stepper: Stepper, reward: Any, costs: Any, message: str
+) -> None:
+    stepper.act(np.zeros(4))
+    with pytest.raises(ValueError, match=message):
+        stepper.observe(reward, costs)
+    stepper.observe(1.0, [1.0, 1.0])
+    assert stepper.returns.tolist() == [[2.0, 1.0, 3.0]]
+    assert stepper.times.tolist() == [1]
+
+
+@pytest.mark.parametrize("target", [(3.0, 2.0), 3.0, (3.0, np.nan, 1.0), [], np.zeros((2, 2))])
+def test_a_bad_target_is_refused_and_changes_nothing(stepper: Stepper, target: Any) -> None:
+    with pytest.raises(ValueError, match=r"target must (have shape .*3|be finite)"):
+        stepper.reset(target)
+    assert stepper.returns.tolist() == [[3.0, 2.0, 4.0]]
+
+
+@pytest.mark.parametrize("rows", [[1], [-1], [0, 0], [0.5], [[0]]])
+def test_rows_that_are_not_there_are_refused(stepper: Stepper, rows: Any) -> None:
+    with pytest.raises(ValueError, match="rows must be different numbers from 0 to 0; got"):
+        stepper.act(np.zeros(4), rows)
+
+
+# The stepper, damaged
+
+
+@pytest.mark.parametrize("name", ["policy.json", "policy.onnx"])
+def test_a_missing_file_is_named(exported: Path, name: str) -> None:
+    (exported / name).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"{name} is missing\. Copy the whole directory again"):
+        Stepper(exported)
+
+
+@pytest.mark.parametrize("name", ["policy.json", "policy.onnx"])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+def test_a_truncated_file_is_refused(exported: Path, name: str, share: float) -> None:
+    content = (exported / name).read_bytes()
+    (exported / name).write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ValueError, match=r"policy\.json is damaged, or not of this export"):
+        Stepper(exported)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", "damaged"),
+        ("3", "damaged"),
+        ("{}", "'format'"),
+        ('{"format": 2}', "format 2"),
+        ('{"format": 1}', "lacks"),
+    ],
+)
+def test_a_strange_description_is_refused(exported: Path, content: str, message: str) -> None:
+    (exported / "policy.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        Stepper(exported)
+
+
+def test_the_graph_of_another_policy_is_refused(exported: Path, exports: dict[str, Path]) -> None:
+    shutil.copy(exports["cdt"] / "policy.onnx", exported)
+    with pytest.raises(ValueError, match=r"policy\.onnx is another file than the one it describes"):
+        Stepper(exported)
+
+
+# The command
+
+
+def test_the_command_exports_a_run_and_says_how_to_use_it(
+    tmp_path: Path, exports: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(shaken("rvs"), tmp_path / "run" / "policy")
+    assert export_command(tmp_path / "run") == 0
+    written, told = tmp_path / "run" / "export", capsys.readouterr().out
+    assert f"Export: {written} (0.0" in told
+    assert "Largest difference from the policy: " in told
+    assert 'stepper = Stepper("export")' in told
+    # A policy that was saved and loaded is the same, and the same policy gives the same graph.
+    assert (written / "policy.onnx").read_bytes() == (exports["rvs"] / "policy.onnx").read_bytes()
+
+
+def test_the_command_exports_a_policy_and_prints_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(shaken("rvs"), tmp_path / "policy")
+    left = tmp_path / "deep" / ".robot.unfinished"  # by an export that was killed
+    left.mkdir(parents=True)
+    (left / "policy.onnx").write_text("half")
+    robot = tmp_path / "deep" / "robot"
+    assert export_command(tmp_path / "policy", out=robot, json=True) == 0
+    assert [path.name for path in robot.parent.iterdir()] == ["robot"]
+    told = json.loads(capsys.readouterr().out)
+    assert told["directory"] == str(robot)
+    assert told["bytes"] == sum(path.stat().st_size for path in robot.iterdir())
+    assert told["largest_difference"] < TOLERANCE
+    weights = json.loads((robot / "policy.json").read_text())["weights"]
+    assert weights == json.loads((tmp_path / "policy" / "manifest.json").read_text())["files"]["weights.safetensors"]
+
+
+def test_the_command_refuses_what_is_no_policy(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="holds no saved policy"):
+        export_command(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_export_is_written_beside_what_it_came_from(tmp_path: Path) -> None:
+    (tmp_path / "run" / "policy").mkdir(parents=True)
+    assert beside(tmp_path / "run") == tmp_path / "run" / "export"
+    assert beside(tmp_path / "run" / "policy") == tmp_path / "run" / "policy-export"
