@@ -6,7 +6,7 @@ import json as json_module
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,6 +41,7 @@ def run(
     policy: Method = "cdt",
     settings: Settings = (),
     start: Literal["data", "paper"] = "data",
+    trials: int = 30,
     episodes: int = 100,
     plain: bool = True,
     seed: int = 0,
@@ -79,6 +80,8 @@ def run(
         policy: What is trained.
         settings: A setting of the policy, such as steps=2000; may be given several times.
         start: Where the search begins: at conservative targets found in the logs, or in the paper's box.
+        trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
+            first as many as it takes to certify it.
         episodes: How many episodes to operate.
         plain: Whether to run the plain target beside it at the end.
         seed: Decides everything that is random.
@@ -87,7 +90,7 @@ def run(
         device: Where to train: cpu, cuda, cuda:1 or mps.
         json: Print the outcome as JSON.
     """
-    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime import Lifetime, default_schedule
     from lifesafe.lifetime.comparison import operated_row, plain_row
     from lifesafe.policies import progress_bar
 
@@ -96,7 +99,15 @@ def run(
     say(f"Run: {directory}")
     config = policy_config(policy, known.name, settings)
     with Lifetime.open(
-        directory, known, config, data=_given(known, data), seed=seed, delta=delta, start=start, workers=workers
+        directory,
+        known,
+        config,
+        data=_given(known, data),
+        seed=seed,
+        delta=delta,
+        schedule=replace(default_schedule(known), trials=trials),
+        start=start,
+        workers=workers,
     ) as life:
         with progress_bar(f"{known.name} {policy}") as progress:
             life.train(progress, device=device)
@@ -302,12 +313,12 @@ def _given(task: Task, data: Path | None) -> Any:
 
 def _begin(data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float) -> tuple[Problem, Any]:
     from lifesafe.data import read_dsrl
-    from lifesafe.lifetime.trials import default_schedule
+    from lifesafe.lifetime.trials import schedule_for
     from lifesafe.optimizer import Problem
 
     returns = read_dsrl(data.expanduser()).returns
     problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds)
-    return problem, default_schedule(problem.limits, bounds) if bounds else None
+    return problem, schedule_for(problem.limits, bounds) if bounds else None
 
 
 def _search(life: Lifetime) -> None:

@@ -22,7 +22,7 @@ from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import manifest as manifests
 from lifesafe.lifetime.seeds import problem_of, seeds_under
-from lifesafe.lifetime.trials import default_schedule, run_trial
+from lifesafe.lifetime.trials import cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
 from lifesafe.policies import Progress as TrainingProgress
@@ -156,7 +156,7 @@ class Lifetime:
             data=Path(data) if isinstance(data, str) else data,
             seed=0 if seed is None else seed,
             delta=0.1 if delta is None else delta,
-            schedule=schedule or default_schedule(task.limits, cost_bounds(task)),
+            schedule=schedule or default_schedule(task),
             monitor=monitor or MonitorConfig(),
             start=start or "data",
             workers=workers,
@@ -333,11 +333,6 @@ class Lifetime:
             "schedule": to_plain(self._schedule),
             "monitor": to_plain(self._monitor),
         }
-
-
-def cost_bounds(task: Task) -> tuple[float, ...]:
-    """Return the largest possible cost of an episode, for each cost."""
-    return tuple(task.horizon * largest for largest in task.largest_costs)
 
 
 def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from lifesafe._random import integer
-from lifesafe.environments import Evaluator
+from lifesafe.environments import Evaluator, Task
 from lifesafe.operation import Monitor
 from lifesafe.optimizer import Problem, Schedule, Stage, Trial
 from lifesafe.optimizer.certificates import LEVEL
@@ -18,8 +18,18 @@ from lifesafe.theory.betting import safety_test
 _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
 
 
-def default_schedule(limits: Sequence[float], bounds: Sequence[float]) -> Schedule:
+def default_schedule(task: Task) -> Schedule:
     """Return the schedule of a lifetime: seeds are certified by betting, with as many episodes as that takes."""
+    return schedule_for(task.limits, cost_bounds(task))
+
+
+def cost_bounds(task: Task) -> tuple[float, ...]:
+    """Return the largest possible cost of an episode, for each cost."""
+    return tuple(task.horizon * largest for largest in task.largest_costs)
+
+
+def schedule_for(limits: Sequence[float], bounds: Sequence[float]) -> Schedule:
+    """Return the same for limits and the largest possible costs of an episode."""
     schedule = Schedule(certification="betting")
     return Schedule(certification="betting", seed_episodes=seed_episodes(limits, bounds, schedule.episodes))
 

@@ -1,0 +1,55 @@
+"""Killed at any moment of training, search or operation, a life goes on as if nothing had happened."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from killing import KILLED, Server, serving
+from lifesafe.optimizer.journal import read_events
+
+CALLS = 60_000  # about a sixth of the calls of a whole life
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving("end_to_end/life_server.py") as server:
+        yield server
+
+
+def outcome(directory: Path) -> dict[str, object]:
+    """Return all that must not depend on having been killed."""
+    policy = {path.name: path.read_bytes() for path in (directory / "policy").iterdir()}
+    events = [(event.kind, event.body) for event in read_events(directory / "journal.sqlite")]
+    return {"policy": policy, "events": events}
+
+
+def run_with_kills(server: Server, place: Path, chance: random.Random, kills: int) -> dict[str, int]:
+    """Kill a life so often, or until it is done; compare its end with one left in peace; return kills by kind."""
+    died = {"timer": 0, "call": 0}
+    start = time.perf_counter()
+    assert server.life(place / "whole") == 0
+    lasts = time.perf_counter() - start
+    code = KILLED
+    while code != 0:
+        kind = chance.choice(["timer", "call"]) if sum(died.values()) < kills else "none"
+        moment = chance.uniform(0, lasts / 3) if kind == "timer" else chance.uniform(1, CALLS)
+        code = server.life(place / "run", kind=kind, moment=moment)
+        assert code in (0, KILLED)
+        if code == KILLED:
+            died[kind] += 1
+    assert outcome(place / "run") == outcome(place / "whole")
+    return died
+
+
+def test_a_life_killed_at_random_moments_ends_the_same(server: Server, tmp_path: Path) -> None:
+    died = run_with_kills(server, tmp_path, random.Random(0), kills=6)
+    assert sum(died.values()) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_more_lives_killed_more_often_end_the_same(server: Server, tmp_path: Path, seed: int) -> None:
+    assert sum(run_with_kills(server, tmp_path, random.Random(seed), kills=20).values()) >= 5

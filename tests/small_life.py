@@ -1,0 +1,27 @@
+"""A whole life in seconds: PointCircle, a small perceptron, few trials."""
+
+from pathlib import Path
+from typing import Any
+
+from lifesafe.data import Dataset
+from lifesafe.environments import task
+from lifesafe.lifetime import Lifetime
+from lifesafe.optimizer import Schedule
+from lifesafe.policies import RvSConfig
+
+CONFIG = RvSConfig(steps=500, batch=256, width=32, dropout=0.0, held_out=0.0)
+SCHEDULE = Schedule(certification="betting", seed_episodes=120, trials=5, exploration=2, episodes=10)
+_data: list[Dataset] = []
+
+
+def data() -> Dataset:
+    """Return the data of PointCircle, made once."""
+    if not _data:
+        _data.append(task("PointCircle").dataset())
+    return _data[0]
+
+
+def small_life(directory: Path, **changes: Any) -> Lifetime:
+    """Open a life that takes seconds."""
+    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 3, **changes}
+    return Lifetime.open(directory, task("PointCircle"), CONFIG, **settings)

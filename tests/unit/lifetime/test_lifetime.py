@@ -1,0 +1,120 @@
+"""A life: its phases, what it refuses, and that it goes on as if it had never stopped."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lifesafe.environments import task
+from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
+from lifesafe.lifetime import Lifetime, Phase
+from lifesafe.optimizer import SafeOptimizer, Stage
+from lifesafe.optimizer.journal import read_events
+from lifesafe.policies import CDTConfig
+from small_life import CONFIG, data, small_life
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of a life that has been through all phases."""
+    directory = tmp_path_factory.mktemp("lives") / "life"
+    with small_life(directory) as life:
+        assert life.phase is Phase.TRAIN
+        life.train()
+        assert life.phase is Phase.OPTIMIZE
+        assert life.optimize() is not None
+        assert life.phase is Phase.OPERATE
+        assert len(list(life.operate(20))) == 20
+        assert life.phase is Phase.OPERATE
+    return directory
+
+
+def copied(lived: Path, place: Path) -> Path:
+    return Path(shutil.copytree(lived, place / "life"))
+
+
+def test_the_record_tells_the_whole_life_and_replays(lived: Path) -> None:
+    events = read_events(lived / "journal.sqlite")
+    kinds = [event.kind for event in events]
+    assert kinds[:3] == ["opened", "asked", "told"]
+    assert kinds[-3:] == ["serving", "served", "served"]
+    replayed = SafeOptimizer.replay(events)
+    assert replayed.stage is Stage.DONE
+    assert len(replayed.trials) == 5
+
+
+def test_a_seed_is_tried_until_it_is_certified_and_no_longer(lived: Path) -> None:
+    first = SafeOptimizer.replay(read_events(lived / "journal.sqlite")).trials[0]
+    assert first.trial.stage is Stage.SEED
+    assert first.trial.episodes == 120
+    assert len(first.episodes) < 120
+
+
+def test_a_life_goes_on_from_its_directory_alone(lived: Path, tmp_path: Path) -> None:
+    with Lifetime.open(copied(lived, tmp_path)) as life:
+        assert (life.phase, life.task.name, life.seed, life.config) == (Phase.OPERATE, "PointCircle", 3, CONFIG)
+        (served,) = life.operate(1)
+        assert served.episode == 21
+        assert served.next_target == served.target
+
+
+def test_the_same_episodes_are_served_however_they_are_grouped(lived: Path, tmp_path: Path) -> None:
+    with Lifetime.open(copied(lived, tmp_path / "a")) as one, Lifetime.open(copied(lived, tmp_path / "b")) as other:
+        together = [tuple(served.returns) for served in one.operate(6, together=6)]
+        apart = [tuple(served.returns) for served in other.operate(6, together=2)]
+    np.testing.assert_allclose(apart, together, rtol=1e-5)  # products of other sizes round otherwise
+
+
+def test_what_a_life_was_begun_with_cannot_be_changed(lived: Path) -> None:
+    with pytest.raises(ConfigError, match=r"begun otherwise: run.seed is 3 there, 4 here"):
+        small_life(lived, seed=4)
+    with pytest.raises(ConfigError, match=r"run.limits is \[20.0\] there, \[30.0\] here"):
+        Lifetime.open(lived, task("PointCircle", limits=30.0))
+    with pytest.raises(ConfigError, match=r"policy.kind is 'RvS' there, 'CDT' here"):
+        Lifetime.open(lived, config=CDTConfig())
+
+
+def test_a_life_needs_a_task_to_begin_and_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a task to begin one"):
+        Lifetime.open(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_other_data_are_refused_before_anything_is_learned_from_them(tmp_path: Path) -> None:
+    small_life(tmp_path / "life").close()
+    other = data().select(range(50))
+    with small_life(tmp_path / "life", data=other) as life, pytest.raises(DatasetError, match="Give the original data"):
+        life.train()
+
+
+def test_higher_limits_reuse_every_trial(lived: Path, tmp_path: Path) -> None:
+    with Lifetime.open(copied(lived, tmp_path)) as life:
+        before = len(life.optimizer.trials)
+        life.change_limits(40.0)
+        assert life.phase is Phase.OPTIMIZE
+        life.optimize()
+        assert life.optimizer.problem.limits == (40.0,)
+        assert len(life.optimizer.trials) > before
+        assert all(result.trial.stage is not Stage.SEED for result in life.optimizer.trials[before:])
+        assert next(life.operate(1)).next_target is not None
+    with Lifetime.open(tmp_path / "life") as again:
+        assert again.optimizer.problem.limits == (40.0,)
+
+
+def test_lower_limits_start_from_what_was_cheap_or_are_refused(lived: Path, tmp_path: Path) -> None:
+    with Lifetime.open(copied(lived, tmp_path)) as life:
+        cheapest = min(target.cost_upper[0] for target in life.optimizer.fit)
+        with pytest.raises(NoSafeTargetError, match="Run a life with these limits from its beginning"):
+            life.change_limits(cheapest / 2)
+        life.change_limits(cheapest * 1.01)
+        assert all(index in {target.index for target in life.optimizer.fit} for index in life.optimizer.problem.seeds)
+        with pytest.raises(ConfigError, match="Got 2 limits for 1 costs"):
+            life.change_limits((10.0, 10.0))
+
+
+def test_the_paper_names_no_start_for_tasks_it_does_not_have(tmp_path: Path) -> None:
+    with small_life(tmp_path / "life", start="paper") as life:
+        life.train()
+        with pytest.raises(ConfigError, match="The paper names no targets to start from for 'PointCircle'"):
+            life.optimize()

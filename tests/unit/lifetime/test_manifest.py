@@ -1,0 +1,41 @@
+"""run.toml."""
+
+from pathlib import Path
+
+import pytest
+
+from lifesafe.errors import ConfigError
+from lifesafe.lifetime.manifest import NAME, begin, differences, read_manifest
+
+MANIFEST = {"run": {"task": "A", "limits": [20.0]}, "data": {"file": "a.hdf5"}, "policy": {"config": {"clip": None}}}
+
+
+def test_what_was_written_is_found_again_with_versions(tmp_path: Path) -> None:
+    begin(tmp_path / "run", MANIFEST)
+    recorded = read_manifest(tmp_path / "run")
+    assert recorded is not None
+    assert recorded["run"] == MANIFEST["run"]
+    assert {"python", "lifesafe", "torch"} <= recorded["versions"].keys()
+    assert differences(recorded, MANIFEST) == []
+
+
+def test_beginning_again_with_the_same_changes_nothing(tmp_path: Path) -> None:
+    begin(tmp_path, MANIFEST)
+    before = (tmp_path / NAME).read_bytes()
+    begin(tmp_path, MANIFEST)
+    assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_a_moved_file_is_no_difference_but_all_else_is(tmp_path: Path) -> None:
+    begin(tmp_path, MANIFEST)
+    begin(tmp_path, {**MANIFEST, "data": {"file": "moved.hdf5"}})
+    with pytest.raises(
+        ConfigError, match=r"run.task is 'A' there, 'B' here; run.limits is \[20.0\] there, \[10.0\] here"
+    ):
+        begin(tmp_path, {**MANIFEST, "run": {"task": "B", "limits": [10.0]}})
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("run = [")
+    with pytest.raises(ConfigError, match="is not TOML"):
+        begin(tmp_path, MANIFEST)

@@ -1,0 +1,37 @@
+"""Where a search begins."""
+
+import numpy as np
+import pytest
+
+from lifesafe.environments import task
+from lifesafe.errors import ConfigError
+from lifesafe.lifetime.seeds import problem_of
+
+
+def logs() -> np.ndarray:
+    """Return returns like those of CarCircle: reward up to 500, and more of it costs more."""
+    rng = np.random.default_rng(0)
+    rewards = rng.uniform(0, 500, 600)
+    costs = np.maximum(0, rng.normal(0.2, 0.1, 600)) * rewards * rng.integers(0, 2, 600)
+    return np.column_stack([rewards, costs])
+
+
+def test_seeds_from_data_become_more_conservative() -> None:
+    problem = problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="data")
+    targets = [problem.target(index) for index in problem.seeds]
+    assert len(targets) >= 3
+    assert targets == sorted(targets, key=lambda target: (-target.reward, -target.costs[0]))
+    assert targets[-1].costs[0] == 0.0
+    assert problem.cost_bounds == (300.0,)
+
+
+def test_seeds_of_the_paper_lie_in_its_box_the_cheapest_first() -> None:
+    problem = problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="paper")
+    targets = [problem.target(index) for index in problem.seeds]
+    assert all(400 <= target.reward <= 475 and 0 <= target.costs[0] <= 5 for target in targets)
+    assert targets[0].costs[0] == min(target.costs[0] for target in targets)
+
+
+def test_a_task_without_a_box_cannot_start_like_the_paper() -> None:
+    with pytest.raises(ConfigError, match="names no targets"):
+        problem_of(task("PointCircle"), logs(), delta=0.1, bounds=(300.0,), start="paper")

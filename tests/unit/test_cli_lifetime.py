@@ -1,0 +1,155 @@
+"""The commands of a life: what they print, that they go on, how they refuse."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lifesafe.cli import main
+from lifesafe.cli.lifetime import read_episodes
+from lifesafe.data.dsrl import write_dsrl
+from lifesafe.errors import TrialError
+from lifesafe.returns import Returns
+from small_life import data
+
+SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
+RUN = ["run", "PointCircle", "--policy", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
+QUICK = [*RUN, "--trials", "4", "--seed", "3", "--episodes", "10", "--workers", "0", "--out", "life"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("commands")
+
+
+@pytest.fixture(autouse=True)
+def _inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+
+
+def test_a_whole_life_and_its_outcome(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--json"]) == 0
+    shown = capsys.readouterr()
+    outcome = json.loads(shown.out)
+    assert outcome["phase"] == "operate"
+    assert outcome["trials"] == 4
+    ours, plain = outcome["rows"]
+    assert (ours["name"], ours["episodes"]) == ("lifesafe, operated", 10)
+    assert (plain["name"], plain["episodes"]) == ("plain (R_max, limit)", 100)
+    assert plain["costs"][0] > ours["costs"][0]
+    assert "    1  seed" in shown.err
+
+
+def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--no-plain"]) == 0
+    shown = capsys.readouterr()
+    assert "lifesafe, operated" in shown.out
+    assert "4 trials, 0 of them above a limit for certain" in shown.out
+    assert "  1  seed" not in shown.err
+
+
+def test_other_settings_in_the_same_directory_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*QUICK, "--delta", "0.05"]) == 2
+    assert "begun otherwise: run.delta is 0.1 there, 0.05 here" in capsys.readouterr().err
+
+
+def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["operate", "life", "--episodes", "3", "--workers", "0", "--json"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["episode"] for line in lines] == [11, 12, 13]
+    assert all(line["alarm"] is None for line in lines)
+
+
+def test_several_limits_in_one_go(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["optimize", "life", "--limit", "30", "40", "--workers", "0", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["limits"] for row in rows] == [[30.0], [40.0]]
+    assert all(row["costs"][0] <= row["limits"][0] for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run"], "Give either a task"),
+        (["run", "PointCircle", "--env", "Pendulum-v1"], "Give either a task"),
+        (["run", "--env", "Pendulum-v1"], "Give --limit for Pendulum-v1"),
+        (["optimize", "nowhere"], "There is no run in nowhere"),
+        (["operate", "nowhere"], "There is no run in nowhere"),
+        (["ask", "nowhere"], "begin one with --data LOGS --limit NUMBER"),
+        (["ask", "nowhere", "--limit", "20"], "give both --data and --limit"),
+        (["tell", "nowhere", "missing.json", "--trial", "1"], "missing.json"),
+    ],
+)
+def test_what_is_missing_is_asked_for(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("nowhere").exists()
+
+
+def test_a_lab_asks_and_tells_without_a_simulator(capsys: pytest.CaptureFixture[str]) -> None:
+    write_dsrl(data(), "logs.hdf5")
+    begin = ["ask", "lab", "--data", "logs.hdf5", "--limit", "20", "--cost-bounds", "200"]
+    assert main(begin) == 0
+    trial = json.loads(capsys.readouterr().out)
+    assert trial["stage"] == "seed"
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out) == trial
+    episodes = [{"reward": 150.0 + i, "cost": 1} for i in range(trial["episodes"])]
+    Path("episodes.json").write_text(json.dumps(episodes))
+    assert main(["tell", "lab", "episodes.json", "--trial", "1"]) == 0
+    assert f"Trial 1: {len(episodes)} episodes" in capsys.readouterr().out
+    assert main(["tell", "lab", "episodes.json", "--trial", "1"]) == 2
+    assert "Trial 1 is not open; open trials: none" in capsys.readouterr().err
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out)["stage"] == "explore"
+
+
+def test_episodes_may_have_several_costs() -> None:
+    assert read_episodes('[{"reward": 1, "costs": [2, 3]}]', "x") == [Returns(1.0, [2.0, 3.0])]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "x is not JSON"),
+        ("{}", "must hold a list"),
+        ("[]", "must hold a list"),
+        ('[{"reward": 1, "cost": 2}, {"reward": 1}]', r"episode 2 is \{'reward': 1\}"),
+        ('[{"reward": "much", "cost": 2}]', "episode 1 is"),
+        ('[{"reward": NaN, "cost": 2}]', "episode 1 is"),
+        ("[3]", "episode 1 is 3"),
+    ],
+)
+def test_what_is_no_episode_is_named(text: str, message: str) -> None:
+    with pytest.raises(TrialError, match=message):
+        read_episodes(text, "x")
+
+
+def test_an_environment_of_ones_own_from_its_id_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "swinging.py").write_text(
+        "def cost(observation, action, next_observation, info):\n    return float(abs(next_observation[2]) > 1.0)\n"
+    )
+    from lifesafe.data import Dataset, Episode
+
+    rng = np.random.default_rng(0)
+    episodes = []
+    for number in range(40):
+        seen = rng.normal(size=(201, 3)).astype(np.float32)
+        costs = (rng.random((200, 1)) < number / 400).astype(np.float32)
+        episodes.append(
+            Episode(
+                observations=seen[:-1],
+                actions=rng.uniform(-1, 1, (200, 1)).astype(np.float32),
+                rewards=np.full(200, -5 + number / 20, dtype=np.float32),
+                costs=costs,
+                next_observations=seen[1:],
+                terminated=False,
+            )
+        )
+    write_dsrl(Dataset.from_episodes(episodes), tmp_path / "logs.hdf5")
+    own = ["run", "--env", "Pendulum-v1", "--cost", "swinging:cost", "--limit", "190", "--out", str(tmp_path / "own")]
+    small = ["--data", str(tmp_path / "logs.hdf5"), "--policy", "rvs", "--set", "steps=5", "--trials", "1"]
+    assert main([*own, *small, "--workers", "0", "--no-plain", "--episodes", "1"]) in (0, 1)
+    assert main(["optimize", str(tmp_path / "own"), "--workers", "0"]) in (0, 1)
