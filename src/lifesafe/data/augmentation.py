@@ -45,24 +45,25 @@ class Relabeled:
     """Which episodes are given which targets; row i of both belong together."""
 
     episodes: Int[np.ndarray, " m"]
-    targets: Float[np.ndarray, "m 2"]
-    """Reward first, then the cost."""
+    targets: Float[np.ndarray, "m r"]
+    """Reward first, then the costs."""
 
 
 def relabel(returns: Float[np.ndarray, "e r"], config: AugmentationConfig, generator: np.random.Generator) -> Relabeled:
     """Return relabeled episodes as the config says.
 
     Raises:
-        DatasetError: If there are several costs, for which there is no one front.
+        DatasetError: If OSRL's rule, which knows one cost, is asked for and there are several.
     """
     if not config.fraction:
-        return Relabeled(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
-    if returns.shape[1] != 2:
-        raise DatasetError(
-            f"Relabeling needs exactly one cost; the data have {returns.shape[1] - 1}. Set augmentation.fraction to 0."
-        )
+        return Relabeled(np.zeros(0, dtype=np.int64), np.zeros((0, returns.shape[1])))
     if config.rule == "front":
         return relabel_front(returns, fraction=config.fraction, generator=generator)
+    if returns.shape[1] != 2:
+        raise DatasetError(
+            f"OSRL's relabeling needs exactly one cost; the data have {returns.shape[1] - 1}."
+            ' Set augmentation.rule to "front", or augmentation.fraction to 0.'
+        )
     return relabel_osrl(
         returns,
         fraction=config.fraction,
@@ -83,25 +84,28 @@ def pareto_front(rewards: Float[np.ndarray, " e"], costs: Float[np.ndarray, " e"
 
 
 def relabel_front(
-    returns: Float[np.ndarray, "e 2"], *, fraction: float, generator: np.random.Generator, margin: float = 0.1
+    returns: Float[np.ndarray, "e r"], *, fraction: float, generator: np.random.Generator, margin: float = 0.1
 ) -> Relabeled:
     """Return targets above the front, each with one of the best episodes that cost no more.
 
-    Target costs are spread evenly over those seen; the target reward lies above the best one seen at that cost by up
-    to `margin` times the range of rewards. The episode is drawn from those within the same distance below the best.
-    The front is taken as it is, a staircase, so there is no curve to fit and nothing to fail in odd data.
+    Target costs are spread evenly over those seen, each cost by itself. The target reward lies anywhere between the
+    best one seen at these costs and the best of all, so whatever is asked for beyond the front, the answer is the front.
+    The episode is drawn from those within `margin` times the range of rewards below the best. The front is taken as it
+    is, a staircase, so there is no curve to fit and nothing to fail in odd data.
     """
-    rewards, costs = returns[:, 0], returns[:, 1]
+    rewards, costs = returns[:, 0], returns[:, 1:]
     count = int(fraction * len(returns))
     slack = margin * np.ptp(rewards)
-    wanted = np.linspace(costs.min(), costs.max(), count)
-    affordable = costs[None, :] <= wanted[:, None]
+    even = np.linspace(costs.min(axis=0), costs.max(axis=0), count)
+    wanted = np.column_stack([even[:, 0], *(generator.permutation(column) for column in even[:, 1:].T)])
+    affordable = (costs[None, :] <= wanted[:, None]).all(axis=2)
+    wanted, affordable = wanted[affordable.any(axis=1)], affordable[affordable.any(axis=1)]
     best = np.where(affordable, rewards, -np.inf).max(axis=1, initial=-np.inf)
     good = affordable & (rewards[None, :] >= best[:, None] - slack)
     chances = generator.random(good.shape)
-    episodes = np.where(good, chances, -1.0).argmax(axis=1) if count else np.zeros(0, dtype=np.int64)
-    targets = np.column_stack([best + slack * generator.random(count), wanted])
-    return Relabeled(episodes, targets)
+    episodes = np.where(good, chances, -1.0).argmax(axis=1)
+    gained = best + (rewards.max() + slack - best) * generator.random(len(best))
+    return Relabeled(episodes, np.column_stack([gained, wanted]))
 
 
 def relabel_osrl(
