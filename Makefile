@@ -17,7 +17,7 @@ help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-13s  %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.core  ## find the best safe target of a simulated system and draw how it went
+demo: $(VENV)/.core  ## live a whole life on the embedded task and write its report
 	$(BIN)/lifesafe demo
 
 test: $(VENV)/.dev  ## run the tests (the slow ones excepted)

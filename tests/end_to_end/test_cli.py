@@ -20,7 +20,7 @@ def lifesafe(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli")
-    done = lifesafe("demo", "--out", "run", "--json", cwd=path)
+    done = lifesafe("theory", "simulate", "--out", "run", "--json", cwd=path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["run"], told["report"]) == ("run", "run/report.png")
@@ -67,9 +67,13 @@ def test_an_error_has_a_message_and_code_2(tmp_path: Path) -> None:
     assert done.stderr == "lifesafe: nowhere does not exist; give the directory of a run, such as runs/demo.\n"
 
 
-def test_an_interrupted_demo_can_be_resumed(run: Path, tmp_path: Path) -> None:
+def test_an_interrupted_simulation_can_be_resumed(run: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [COMMAND, "demo", "--out", "run"], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+        [COMMAND, "theory", "simulate", "--out", "run"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
     )
     assert process.stderr is not None
     deadline, seen = time.monotonic() + 60, ""
@@ -78,9 +82,9 @@ def test_an_interrupted_demo_can_be_resumed(run: Path, tmp_path: Path) -> None:
     os.kill(process.pid, signal.SIGINT)
     err = seen + process.communicate(timeout=60)[1]
     assert process.returncode == 130, err
-    assert "To go on: lifesafe demo --out run" in err
+    assert "To go on: lifesafe theory simulate --out run" in err
     assert "Traceback" not in err
-    done = lifesafe("demo", "--out", "run", "--json", cwd=tmp_path)
+    done = lifesafe("theory", "simulate", "--out", "run", "--json", cwd=tmp_path)
     # The signal may come after the last trial; the run is then finished and another one begun.
     assert "Resuming the unfinished run in run" in done.stderr or "Beginning a run in run-2" in done.stderr
     assert json.loads(done.stdout)["trials"] == 30

@@ -25,14 +25,14 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("finished") / "demo"
-    assert main(["demo", "--out", str(path)]) == 0
+    assert main(["theory", "simulate", "--out", str(path)]) == 0
     return path
 
 
 @pytest.fixture
 def run(finished: Path, empty_directory: Path) -> Path:
-    shutil.copytree(finished, empty_directory / "runs/demo")
-    return Path("runs/demo")
+    shutil.copytree(finished, empty_directory / "runs/simulated")
+    return Path("runs/simulated")
 
 
 def damage(run: Path) -> None:
@@ -88,10 +88,10 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["journal", "verify", "nowhere"], "nowhere does not exist; give the directory of a run"),
         (["journal", "export", "."], ". has no journal.sqlite"),
         (["report", "nowhere"], "nowhere does not exist"),
-        (["demo", "--limit", "-1"], "The limit must be a positive number; got -1.0."),
-        (["demo", "--delta", "2"], "delta must lie between 0 and 1; got 2.0."),
-        (["demo", "--seed", "-1"], "A seed is a whole number that is not negative"),
-        (["demo", "--limit", "0.5"], "No target is known to keep the limits (0.5,)"),
+        (["theory", "simulate", "--limit", "-1"], "The limit must be a positive number; got -1.0."),
+        (["theory", "simulate", "--delta", "2"], "delta must lie between 0 and 1; got 2.0."),
+        (["theory", "simulate", "--seed", "-1"], "A seed is a whole number that is not negative"),
+        (["theory", "simulate", "--limit", "0.5"], "No target is known to keep the limits (0.5,)"),
         (["theory", "budget", "--points", "1"], "give at least 2 points"),
         (["theory", "budget", "--points", "90", "--costs", "2"], "are 729,000 candidates; give at most 10,000"),
         (["theory", "budget", "--points", "3", "--delta", "0"], "delta"),
@@ -107,7 +107,9 @@ def test_an_error_is_a_message_without_a_traceback(
     assert captured.out == ""
 
 
-@pytest.mark.parametrize("words", [["demo", "--family", "nope"], ["demo", "--nope"], ["journal", "verify"]])
+@pytest.mark.parametrize(
+    "words", [["theory", "simulate", "--family", "nope"], ["theory", "simulate", "--nope"], ["journal", "verify"]]
+)
 def test_wrong_options_are_explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
@@ -163,18 +165,18 @@ def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err == "warning: Take care.\n"
 
 
-def test_demo_finds_a_safe_target_and_draws_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
+def test_a_simulation_finds_a_safe_target_and_draws_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "simulate"]) == 0
     captured = capsys.readouterr()
-    assert "Beginning a run in runs/demo" in captured.err
+    assert "Beginning a run in runs/simulated" in captured.err
     assert "30  maximize" in captured.err
     assert "plain (R_max, limit)" in captured.out
-    assert "Picture: runs/demo/report.png" in captured.out
-    assert Path("runs/demo/report.png").read_bytes().startswith(b"\x89PNG")
+    assert "Picture: runs/simulated/report.png" in captured.out
+    assert Path("runs/simulated/report.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_demo_tells_the_numbers_of_the_run_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--family", "overshoot", "--seed", "2", "--json"]) == 0
+def test_a_simulation_tells_the_numbers_of_the_run_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "simulate", "--family", "overshoot", "--seed", "2", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     history = History.read(Path(told["run"]))
     assert history.best is not None
@@ -185,15 +187,15 @@ def test_demo_tells_the_numbers_of_the_run_to_machines(capsys: pytest.CaptureFix
     assert Path(told["report"]).is_file()
 
 
-def test_demo_leaves_a_finished_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulation_leaves_a_finished_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = (run / "journal.sqlite").read_bytes()
-    assert main(["demo", "--family", "cliff"]) == 0
-    assert "Beginning a run in runs/demo-2" in capsys.readouterr().err
+    assert main(["theory", "simulate", "--family", "cliff"]) == 0
+    assert "Beginning a run in runs/simulated-2" in capsys.readouterr().err
     assert (run / "journal.sqlite").read_bytes() == before
 
 
-def test_demo_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["demo", "--family", "rare", "--json"])
+def test_a_simulation_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["theory", "simulate", "--family", "rare", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert code == (0 if told["recommended"] else 1)
 
@@ -201,8 +203,8 @@ def test_demo_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> 
 def test_interrupted_it_says_how_to_go_on_and_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["demo", "--out", "a run", "--seed", "3"]
-    assert main([*words[:1], "--out", "whole", *words[3:], "--json"]) == 0
+    words = ["theory", "simulate", "--out", "a run", "--seed", "3"]
+    assert main([*words[:2], "--out", "whole", *words[4:], "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)
 
     original, calls = Simulation.run, []
@@ -216,7 +218,7 @@ def test_interrupted_it_says_how_to_go_on_and_does(
     monkeypatch.setattr(Simulation, "run", interrupted)
     assert main(words) == 130
     err = capsys.readouterr().err
-    assert "To go on: lifesafe demo --out 'a run' --seed 3" in err
+    assert "To go on: lifesafe theory simulate --out 'a run' --seed 3" in err
     assert "Traceback" not in err
     monkeypatch.setattr(Simulation, "run", original)
     assert main([*words, "--json"]) == 0
@@ -268,14 +270,13 @@ def test_export_writes_every_event(run: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_report_draws_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (run / "report.png").unlink()
     assert main(["report", str(run)]) == 0
-    assert (run / "report.png").is_file()
+    assert (run / "report.html").is_file()
     assert main(["report", str(run), "--out", "figures/run.pdf"]) == 0
     assert Path("figures/run.pdf").read_bytes().startswith(b"%PDF")
     out = capsys.readouterr().out
-    assert [line for line in out.splitlines() if line.startswith("Picture: ")] == [
-        f"Picture: {run / 'report.png'}",
+    assert [line for line in out.splitlines() if line.startswith(("Report: ", "Picture: "))] == [
+        f"Report: {run / 'report.html'}",
         "Picture: figures/run.pdf",
     ]
     assert out.count("Calibration: each of") == 2

@@ -19,10 +19,11 @@ from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
 from lifesafe.cli.learning import alignment, collect, train
-from lifesafe.cli.lifetime import ask, operate, optimize, run, tell
-from lifesafe.cli.runs import demo, journal_export, journal_verify, report
+from lifesafe.cli.lifetime import ask, demo, operate, optimize, run, tell
+from lifesafe.cli.report import report
+from lifesafe.cli.runs import journal_export, journal_verify
 from lifesafe.cli.tasks import tasks
-from lifesafe.cli.theory import theory_budget, theory_coverage
+from lifesafe.cli.theory import theory_budget, theory_coverage, theory_simulate
 from lifesafe.errors import ConfigError, GuaranteeWarning, LifesafeError
 
 _HELP = ("-h", "--help")
@@ -50,6 +51,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "journal export": journal_export,
     "theory budget": theory_budget,
     "theory coverage": theory_coverage,
+    "theory simulate": theory_simulate,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,8 +92,6 @@ def run(
         json: Print the outcome as JSON.
     """
     from lifesafe.lifetime import Lifetime, default_schedule
-    from lifesafe.lifetime.comparison import operated_row, plain_row
-    from lifesafe.policies import progress_bar
 
     known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
     directory = out or Path("runs") / f"{known.name.replace('/', '-')}-{policy}-{seed}"
@@ -109,17 +108,70 @@ def run(
         start=start,
         workers=workers,
     ) as life:
-        with progress_bar(f"{known.name} {policy}") as progress:
-            life.train(progress, device=device)
-        _search(life)
-        rows: list[Row] = []
-        if life.optimizer.best is not None:
-            _serve(life, max(episodes - life.served, 0))
-            rows.append(operated_row(life))
-        if plain:
-            with patience("running the plain target"):
-                rows.append(plain_row(life))
-        return _conclude(life, rows, json)
+        code = _conclude(life, _live(life, episodes, plain=plain, device=device), json)
+    if not json:
+        print(f"For its report: lifesafe report {shlex.quote(str(directory))}")
+    return code
+
+
+def demo(
+    *,
+    out: Path = Path("runs/demo"),
+    limit: float = 20.0,
+    delta: float = 0.1,
+    steps: int = 2000,
+    seed: int = 0,
+    workers: int = 2,
+    json: bool = False,
+) -> int:
+    """Live a whole life on the embedded task, in a minute or two, and write its report.
+
+    PointCircle: a point is paid for driving in a circle, and driving far out costs. A small Constrained Decision
+    Transformer learns from logs of 1500 episodes by drivers of all kinds; then targets are tried, only ones known to be
+    safe; then the best one is operated under the monitor. Beside it stands plain CDT, asked for the most reward in the
+    logs at a cost of just the limit, as one would without the search.
+
+    The same command goes on after an interruption; to begin anew, remove the directory or give another.
+
+    Examples:
+        lifesafe demo
+        lifesafe demo --limit 40 --out runs/demo-40
+
+    Exit codes: 0 a target is operated, 1 none is fit for it, 2 an error, 130 interrupted (run it again to go on).
+
+    Args:
+        out: Directory of the run.
+        limit: Largest mean cost of an episode.
+        delta: Probability with which any trial at all may exceed the limit.
+        steps: Gradient steps of the training.
+        seed: Decides everything that is random.
+        workers: Processes that run episodes; 0 for none but this one.
+        json: Print the outcome as JSON.
+    """
+    from lifesafe.data.augmentation import AugmentationConfig
+    from lifesafe.environments import task
+    from lifesafe.lifetime import Lifetime
+    from lifesafe.policies import CDTConfig
+
+    config = CDTConfig(
+        steps=steps,
+        batch=64,
+        width=64,
+        layers=2,
+        heads=4,
+        context=2,
+        augmentation=AugmentationConfig(fraction=0.3),
+    )
+    known = task("PointCircle", limits=limit)
+    say(f"Run: {out}")
+    with Lifetime.open(out, known, config, data=known.dataset(), seed=seed, delta=delta, workers=workers) as life:
+        rows = _live(life, 100, plain=True)
+        code = _conclude(life, rows, json)
+    path = out / "report.html"
+    _write_report(out, path)
+    if not json:
+        print(f"Report: {path}")
+    return code
 
 
 def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = False) -> int:
@@ -321,6 +373,33 @@ def _begin(data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta
     return problem, schedule_for(problem.limits, bounds) if bounds else None
 
 
+def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:
+    """Train, search and operate, each as far as it is not done yet, and return what came of it."""
+    from lifesafe.lifetime.comparison import operated_row, plain_row
+    from lifesafe.policies import progress_bar
+
+    if life.phase == "train":
+        with progress_bar(f"{life.task.name}: training") as progress:
+            life.train(progress, device=device)
+    _search(life)
+    rows: list[Row] = []
+    if life.optimizer.best is not None:
+        _serve(life, max(episodes - life.served, 0))
+        rows.append(operated_row(life))
+    if plain:
+        with patience("running the plain target"):
+            rows.append(plain_row(life))
+    return rows
+
+
+def _write_report(run: Path, path: Path) -> None:
+    from lifesafe.report.page.document import write_page
+    from lifesafe.report.page.reading import Reading
+
+    with patience("writing the report"):
+        write_page(Reading.read(run), path)
+
+
 def _search(life: Lifetime) -> None:
     """Optimize, with a line for every trial."""
     optimizer = life.optimizer
@@ -395,7 +474,6 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
         print(
             f"\n{len(optimizer.trials)} trials, {violations} of them above a limit for certain; risk spent"
             f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g}. Phase: {life.phase.value}."
-            f"\nReport: lifesafe report {life.directory}"
         )
     return OK if optimizer.best is not None and life.phase != "halted" else FOUND
 

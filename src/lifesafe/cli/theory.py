@@ -1,7 +1,8 @@
-"""What the theory promises: the budget of Theorem 3, and deployments simulated to count."""
+"""What the theory promises: the budget of Theorem 3, and simulated deployments, one to look at or many to count."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -9,9 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.console import OK, bar, patience, print_json
+from lifesafe.cli.console import FOUND, OK, bar, patience, print_json, progress_lines, say
 from lifesafe.coverage import SUITES, simulate, summarize, table
 from lifesafe.errors import ConfigError
+from lifesafe.optimizer import SafeOptimizer
+from lifesafe.report.deployment import conclude, deploy, find_directory
+from lifesafe.report.history import History
+from lifesafe.report.simulation import Simulation
 from lifesafe.theory.budget import LedgerBudget, ledger_budget, trial_budget
 from lifesafe.theory.kernels import Kernel
 
@@ -136,7 +141,7 @@ def theory_coverage(
         out: Directory of the results.
         json: Print the results as JSON.
     """
-    # As in demo: matplotlib is loaded only to draw.
+    # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
     from lifesafe.report.coverage import coverage_figure
     from lifesafe.report.figures import save
 
@@ -183,3 +188,60 @@ def _ledger_plain(ledger: LedgerBudget) -> list[dict[str, float]]:
     columns = (ledger.visits, ledger.allowances, ledger.remaining, ledger.multipliers)
     names = ("visit", "allowance", "remaining", "alpha")
     return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
+
+
+def theory_simulate(
+    *,
+    out: Path = Path("runs/simulated"),
+    family: Literal["conservative", "overshoot", "cliff", "rare", "gp_target", "gp_flat"] = "conservative",
+    seed: int = 0,
+    limit: float = 20.0,
+    delta: float = 0.1,
+    json: bool = False,
+) -> int:
+    """Run the optimizer on a simulated map from targets to returns, and draw how it went.
+
+    A policy is asked for a target (R, G) and earns something else. The optimizer tries targets, only ones that
+    it knows to be safe, and ends with one to operate; the journal and the picture of the run stay in a
+    directory. The target that users of such policies ask for without it, (R_max, limit), is judged beside. All
+    numbers come from the simulated map; other families and seeds give other ones, not all of them as pleasant.
+
+    An unfinished run in the directory is resumed. If a finished one is there, or one with other settings, the
+    next free name is taken: runs/simulated-2, runs/simulated-3, ...
+
+    Examples:
+        lifesafe theory simulate
+        lifesafe theory simulate --family cliff --seed 3
+        lifesafe theory simulate --json | jq .recommended
+
+    Exit codes: 0 a target was found, 1 none is fit to be operated, 2 an error, 130 interrupted (run it again
+    to resume).
+
+    Args:
+        out: Directory of the run.
+        family: How the simulated policy misses its targets; `lifesafe.theory.simulators` says what each does.
+        seed: Seed of the map and of all episodes.
+        limit: Largest mean cost that is allowed; the cost axis of the map runs from 0 to 60.
+        delta: Probability with which any trial at all may exceed the limit.
+        json: Print the outcome as JSON.
+    """
+    # As in theory coverage: matplotlib is loaded only to draw.
+    from lifesafe.report.figures import compose, save
+
+    simulation = Simulation(family=family, seed=seed, limit=limit)
+    problem = simulation.problem(delta)
+    run, exists = find_directory(out, simulation, problem)
+    say(f"{'Resuming the unfinished' if exists else 'Beginning a'} run in {run}")
+    simulation.write(run)
+    with SafeOptimizer.open(run, problem) as optimizer:
+        with progress_lines("trials", optimizer.schedule.trials) as advance:
+            deploy(simulation, optimizer, advance)
+        outcome = conclude(simulation, optimizer)
+    picture = run / "report.png"
+    with patience("drawing"):
+        save(compose(History.read(run), truth=simulation.map, title=str(run)), picture)
+    if json:
+        print_json(outcome.to_plain() | {"run": str(run), "report": str(picture)})
+    else:
+        print(f"\n{outcome}\n\nPicture: {picture}\nJournal: lifesafe journal verify {shlex.quote(str(run))}")
+    return OK if outcome.recommended is not None else FOUND

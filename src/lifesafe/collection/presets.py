@@ -15,7 +15,7 @@ def preset(task: str) -> CollectionConfig:
 
     Examples:
         >>> preset("CarCircle").loosest
-        100.0
+        300.0
     """
     tables = read_toml(_FILE)
     return from_plain(CollectionConfig, tables.get(task, {}), f"{_FILE.name}: {task}")

@@ -98,8 +98,9 @@ def relabel_front(
     slack = margin * np.ptp(rewards)
     even = np.linspace(costs.min(axis=0), costs.max(axis=0), count)
     wanted = np.column_stack([even[:, 0], *(generator.permutation(column) for column in even[:, 1:].T)])
-    affordable = (costs[None, :] <= wanted[:, None]).all(axis=2)
-    wanted, affordable = wanted[affordable.any(axis=1)], affordable[affordable.any(axis=1)]
+    affordable = np.all(costs[None, :] <= wanted[:, None], axis=2)
+    reachable = np.any(affordable, axis=1)
+    wanted, affordable = wanted[reachable], affordable[reachable]
     best = np.where(affordable, rewards, -np.inf).max(axis=1, initial=-np.inf)
     good = affordable & (rewards[None, :] >= best[:, None] - slack)
     chances = generator.random(good.shape)

@@ -76,7 +76,7 @@ class Monitor:
         >>> monitor.update([[3.0], [0.0]]).alarm is None
         True
         >>> monitor.update([[90.0]] * 10).alarm.episode
-        3
+        5
     """
 
     tests: tuple[BettingTest, ...]

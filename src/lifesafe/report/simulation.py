@@ -1,4 +1,4 @@
-"""The simulated system of a demo run, made again from its settings, so that the truth can stand beside it."""
+"""The simulated system of a run, made again from its settings, so that the truth can stand beside it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.optimizer import SafeOptimizer, Schedule
-from lifesafe.report.demo import conclude, deploy, find_directory
+from lifesafe.report.deployment import conclude, deploy, find_directory
 from lifesafe.report.simulation import Simulation, best_reachable, judge, plain_choice
 from lifesafe.theory.simulators import FAMILIES
 

@@ -1,0 +1,103 @@
+"""The report of a run: one page, one picture, or a page that follows a run as it goes on."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from lifesafe.cli.console import OK, OutFile, Run, patience, say
+from lifesafe.errors import ConfigError
+
+_PAGES = (".html", ".htm")
+_PICTURES = (".png", ".pdf", ".svg")
+
+Port = Annotated[int, tyro.conf.arg(metavar="N")]
+
+
+def report(
+    run: Run, *, out: OutFile = None, live: bool = False, port: Port = 0, open: Literal["yes", "no"] = "no"
+) -> int:
+    """Write the report of a run: one HTML page that needs no network, or a picture for a paper.
+
+    The page says what is operated and under which guarantee, which of its assumptions were checked and how that came
+    out; it shows the cost of every trial against its limit, the safe set as it grew, target against actual, the risk
+    ledger, calibration, and operation with its alarms. `docs/guides/report.md` explains how to read it.
+
+    Reads the journal of the run and changes nothing in it; the run may still be going on. With --live the page is
+    served on this machine only, and follows the run until Ctrl-C.
+
+    Examples:
+        lifesafe report runs/demo
+        lifesafe report runs/demo --out figure3.pdf
+        lifesafe report runs/hopper --live
+
+    Exit codes: 0 written, or live and ended by Ctrl-C; 2 an error.
+
+    Args:
+        run: Directory of the run.
+        out: File to write, by its ending a page (.html) or a picture (.png, .pdf, .svg); report.html in the run
+            unless told.
+        live: Serve the page on this machine and keep it up to date, instead of writing it.
+        port: Port of the live page; a free one unless told.
+        open: Whether to show the page in the browser.
+    """
+    if live:
+        if out is not None:
+            raise ConfigError("A live page is not written; give either --live or --out.")
+        return _serve(run, port, show=open == "yes")
+    if port:
+        raise ConfigError(f"Port {port} is for a live page; add --live.")
+    target = out or (run.parent if run.is_file() else run) / "report.html"
+    if target.suffix.lower() in _PAGES:
+        _write_page(run, target)
+    elif target.suffix.lower() in _PICTURES:
+        _draw(run, target)
+    else:
+        endings = ", ".join((_PAGES[0], *_PICTURES))
+        raise ConfigError(f"Cannot report into {target}: give a file that ends in one of {endings}.")
+    if open == "yes":
+        webbrowser.open(target.resolve().as_uri())
+    return OK
+
+
+def _write_page(run: Path, target: Path) -> None:
+    from lifesafe.report.page.document import write_page
+    from lifesafe.report.page.reading import Reading
+    from lifesafe.report.page.verdict import headline
+
+    with patience("reading and replaying the run"):
+        reading = Reading.read(run)
+        write_page(reading, target)
+    print(f"{headline(reading)}\n\n{reading.history.calibration}\n\nReport: {target}")
+
+
+def _draw(run: Path, target: Path) -> None:
+    # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
+    from lifesafe.report.figures import compose, save
+    from lifesafe.report.history import History
+    from lifesafe.report.simulation import Simulation
+
+    history, simulation = History.read(run), Simulation.read(run)
+    with patience("drawing"):
+        save(compose(history, truth=simulation.map if simulation else None, title=str(run)), target)
+    print(f"{history.calibration}\n\nPicture: {target}")
+
+
+def _serve(run: Path, port: int, *, show: bool) -> int:
+    from lifesafe.report.page.live import LiveServer
+
+    if not run.exists():
+        raise ConfigError(f"{run} does not exist; give the directory of a run.")
+    with LiveServer(run, port) as server:
+        print(f"Report: {server.address}", flush=True)
+        say("Ctrl-C ends it; the run itself is not touched.")
+        if show:
+            webbrowser.open(server.address)
+        try:
+            server.serve()
+        except KeyboardInterrupt:
+            say("\nThe live report has ended.")
+    return OK

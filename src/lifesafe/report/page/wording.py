@@ -1,0 +1,78 @@
+"""Numbers and names as the page writes them; everything that comes from a file is escaped here."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable
+
+from lifesafe.returns import Returns
+
+_MINUS = "\N{MINUS SIGN}"
+
+
+def escaped(value: object) -> str:
+    """Return a text that a browser shows and never obeys, in an element or in an attribute."""
+    return html.escape(str(value), quote=True)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with so many significant digits, without an exponent unless it is very small or large.
+
+    Examples:
+        >>> number(17.1314), number(-0.04567), number(12345.6), number(2.2e-15)
+        ('17.1', '−0.0457', '12,346', '2.2e−15')
+    """
+    if not math.isfinite(value):
+        return {math.inf: "∞", -math.inf: f"{_MINUS}∞"}.get(value, "–")
+    if value == 0:
+        return "0"
+    exponent = math.floor(math.log10(abs(value)))
+    if exponent < -4 or exponent > 8:
+        text = f"{value:.{max(digits - 1, 1)}g}"
+    else:
+        text = f"{value:,.{max(digits - 1 - exponent, 0)}f}"
+        if "." in text:
+            text = text.rstrip("0").rstrip(".")
+    return text.replace("-", _MINUS)
+
+
+def percent(share: float) -> str:
+    """Return a share in percent; the sign stays on the line of the number."""
+    return "–" if math.isnan(share) else f"{share:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
+
+
+def target_text(target: Returns) -> str:
+    """Return a target as (R, G), or (R, G1, G2, ...)."""
+    return f"({', '.join(number(value) for value in target)})"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples:
+        >>> plural(1, "trial"), plural(1200, "episode")
+        ('1 trial', '1,200 episodes')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: Iterable[str]) -> str:
+    """Return items as one reads them aloud.
+
+    Examples:
+        >>> listed(["a", "b", "c"])
+        'a, b and c'
+    """
+    *most, last = items
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def mean_text(name: str, value: float) -> str:
+    """Return the mean of a return with its name; a name such as cost 2 ends in a number itself.
+
+    Examples:
+        >>> mean_text("cost", 4.85), mean_text("cost 2", 4.85)
+        ('mean cost 4.85', 'mean cost 2 = 4.85')
+    """
+    return f"mean {name}{' =' if name[-1:].isdigit() else ''} {number(value)}"

@@ -1,0 +1,333 @@
+"""The report as a user meets it: the command, the file in a browser, the live page beside a run that goes on."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from browser import MISSING, Browser, find_browser
+from lifesafe.optimizer import SafeOptimizer, Schedule
+from lifesafe.report.history import History
+from lifesafe.report.page.document import page_html
+from lifesafe.report.page.reading import Reading
+from report_runs import KINDS, SIMULATION, operated, plain, problem, search
+
+# The command as `lifesafe report` calls it, without the other commands.
+COMMAND = (
+    "import tyro; from lifesafe.cli.report import report; "
+    "raise SystemExit(tyro.cli(report, config=(tyro.conf.FlagCreatePairsOff,)))"
+)
+
+
+def report(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", COMMAND, *words], cwd=cwd, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plain(tmp_path_factory.mktemp("report") / "run")
+
+
+def test_the_page_is_written_into_the_run(run: Path) -> None:
+    done = report("run", cwd=run.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "Report: run/report.html"
+    assert done.stdout.startswith("Run run is to be operated at target")
+    assert "Calibration: each of 12 trials predicted from the others" in done.stdout
+    html = (run / "report.html").read_text(encoding="utf-8")
+    assert "<code>run</code>" in html
+    assert html == page_html(Reading.read(run)).replace(f"<code>{run}</code>", "<code>run</code>").replace(
+        f" {run}", " run"
+    )
+
+
+def test_the_ending_decides_what_is_written(run: Path, tmp_path: Path) -> None:
+    done = report(str(run), "--out", "figures/figure3.pdf", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Picture: figures/figure3.pdf")
+    assert (tmp_path / "figures" / "figure3.pdf").read_bytes().startswith(b"%PDF")
+    assert report(str(run), "--out", "a/page.html", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "a" / "page.html").is_file()
+    assert (
+        "give a file that ends in one of .html, .png, .pdf, .svg"
+        in report(str(run), "--out", "x.txt", cwd=tmp_path).stderr
+    )
+
+
+def test_the_page_loads_no_drawing_and_no_learning(run: Path, tmp_path: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from lifesafe.cli.report import report; "
+        f"report(Path({str(run)!r}), out=Path('page.html')); print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert not {"matplotlib", "torch", "gymnasium", "h5py"} & set(done.stderr.split())
+
+
+def test_words_that_do_not_fit_together_are_refused(run: Path, tmp_path: Path) -> None:
+    assert "give either --live or --out" in report(str(run), "--live", "--out", "x.html", cwd=tmp_path).stderr
+    assert "add --live" in report(str(run), "--port", "8000", cwd=tmp_path).stderr
+    assert "does not exist" in report("nowhere", "--live", cwd=tmp_path).stderr
+    assert "nowhere does not exist" in report("nowhere", cwd=tmp_path).stderr
+
+
+class Live:
+    """The live report in a process of its own."""
+
+    def __init__(self, run: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, str(run), "--live"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.startswith("Report: http://127.0.0.1:"), line
+        self.address = line.removeprefix("Report: ").strip()
+
+    def read(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+            content: bytes = answer.read()
+            return content
+
+    def interrupt(self) -> tuple[int, str, str]:
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate(timeout=60)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[Live]:
+    server = Live(plain(tmp_path / "run", trials=3))
+    yield server
+    server.process.kill()
+    server.process.communicate()
+
+
+def test_the_live_page_ends_cleanly(live: Live) -> None:
+    assert json.loads(live.read("state"))["notice"].startswith("The run has ended")
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        live.read("journal.sqlite")
+    code, out, err = live.interrupt()
+    assert (code, out) == (0, "")
+    assert err == "Ctrl-C ends it; the run itself is not touched.\n\nThe live report has ended.\n"
+
+
+# Where a browser must be, its absence is a fault and no reason to skip: set LIFESAFE_BROWSER=required.
+needs_browser = pytest.mark.skipif(
+    find_browser() is None and os.environ.get("LIFESAFE_BROWSER") != "required", reason=MISSING
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = find_browser()
+    assert executable is not None, MISSING
+    with Browser(executable) as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser: Browser) -> Browser:
+    """Give the browser as it is in the beginning: a large light screen, no complaints."""
+    browser.complaints.clear()
+    browser.media("", dark=False)
+    browser.size(1400, 900)
+    return browser
+
+
+def opened(browser: Browser, run: Path, place: Path) -> Reading:
+    reading = Reading.read(run)
+    path = place / "page.html"
+    path.write_text(page_html(reading), encoding="utf-8")
+    browser.open(path.as_uri())
+    return reading
+
+
+def colors(png: bytes) -> int:
+    """Return how many colors a picture has."""
+    from matplotlib.image import imread
+
+    red, green, blue = (imread(io.BytesIO(png))[::2, ::2, :3] * 255).round().astype(np.int64).reshape(-1, 3).T
+    return len(np.unique(red * 65536 + green * 256 + blue))
+
+
+@needs_browser
+@pytest.mark.parametrize("kind", ["asked", "halted", "two_costs", "other_limit", "violated"])
+def test_pages_load_without_complaint(page: Browser, kind: str, tmp_path: Path) -> None:
+    opened(page, KINDS[kind](tmp_path / kind), tmp_path)
+    assert page.complaints == []
+    assert colors(page.picture()) > 50
+    assert page.value("document.querySelector('html').classList.contains('script')")
+    # Nothing is cut off on a phone: no part of the page is wider than the screen.
+    page.size(390, 844, mobile=True)
+    assert page.value("document.documentElement.scrollWidth") <= 390
+
+
+@needs_browser
+def test_the_slider_moves_by_keyboard_and_by_pointer(page: Browser, run: Path, tmp_path: Path) -> None:
+    reading = opened(page, run, tmp_path)
+    captions = page.value("JSON.parse(document.getElementById('data').textContent).captions")
+    shape = "document.querySelector('svg.plane [data-kind=safe]').getAttribute('d')"
+    caption = "document.getElementById('moment-caption').textContent"
+    assert page.value(caption) == captions[-1]
+    page.value("document.getElementById('moment').focus()")
+    page.press("Home", 36)
+    page.wait(f"{caption} === {json.dumps(captions[0])}")
+    first = page.value(shape)
+    page.press("ArrowRight", 39)
+    page.wait(f"{caption} === {json.dumps(captions[1])}")
+    assert page.value(shape) != first
+    shown = "document.querySelector('.view .on-wide svg.plane').querySelectorAll('.tried:not(.later)').length"
+    assert page.value(shown) == 2
+    page.value("document.querySelectorAll('.thumb')[document.querySelectorAll('.thumb').length - 1].click()")
+    assert page.value(caption) == captions[-1]
+    assert page.value(shown) == len(reading.history.moments)
+    page.value("document.getElementById('play').click()")
+    page.wait(f"{caption} === {json.dumps(captions[2])}")
+    page.value("document.getElementById('play').click()")
+    assert page.value("document.getElementById('play').textContent") == "Play"
+    assert page.complaints == []
+
+
+@needs_browser
+def test_the_pointer_is_told_about_a_trial(page: Browser, run: Path, tmp_path: Path) -> None:
+    opened(page, run, tmp_path)
+    page.value("document.getElementById('costs').scrollIntoView({behavior: 'instant'})")
+    box = "document.querySelector('#costs .mark').getBoundingClientRect()"
+    at = page.value(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]")
+    tip = "document.getElementById('tip')"
+    assert page.value(f"{tip}.hidden")
+    page.value("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")  # scrolling hides tips
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=at[0], y=at[1])
+    page.wait(f"!{tip}.hidden")
+    assert page.value(f"{tip}.textContent").startswith("Trial 1, seed stage\nasked for ")
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=at[0], y=at[1] + 30)
+    page.wait(f"{tip}.hidden")
+
+
+@needs_browser
+def test_the_moving_picture_ends_where_the_still_one_is(page: Browser, run: Path, tmp_path: Path) -> None:
+    opened(page, run, tmp_path)
+    still = "[...document.querySelectorAll('svg.plane')].map((svg) => svg.outerHTML).join()"
+    before = page.value(still)
+    page.value("document.querySelector('.thumb').click()")
+    assert page.value(still) != before
+    page.value("[...document.querySelectorAll('.thumb')].pop().click()")
+    assert page.value(still) == before
+
+
+@needs_browser
+def test_with_two_costs_the_plane_can_be_chosen(page: Browser, tmp_path: Path) -> None:
+    opened(page, KINDS["two_costs"](tmp_path / "run"), tmp_path)
+    visible = "[...document.querySelectorAll('.view')].map((view) => view.checkVisibility())"
+    assert page.value(visible) == [True, False, False, False]
+    page.value(
+        "const choice = document.getElementById('plane-view'); choice.value = '2'; "
+        "choice.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    assert page.value(visible) == [False, False, True, False]
+    page.media("print")
+    assert page.value(visible) == [True, False, True, False]
+    assert page.complaints == []
+
+
+@needs_browser
+def test_light_dark_and_print(page: Browser, run: Path, tmp_path: Path) -> None:
+    opened(page, run, tmp_path)
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.value(background)
+    page.media("", dark=True)
+    dark = page.value(background)
+    assert light != dark
+    page.value("document.getElementById('theme').click()")
+    assert page.value(background) == light
+    page.value("document.getElementById('theme').click()")
+    page.media("print", dark=True)
+    assert page.value(background) == light
+    assert not page.value("document.querySelector('nav').checkVisibility()")
+    assert page.value("document.querySelector('.thumb').checkVisibility()")
+    assert page.pdf().startswith(b"%PDF")
+    assert page.complaints == []
+
+
+@needs_browser
+def test_the_essentials_need_no_script(page: Browser, run: Path, tmp_path: Path) -> None:
+    page.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        reading = opened(page, run, tmp_path)
+        text = page.value("document.body.innerText")
+        assert str(reading.problem.fingerprint) in text
+        assert page.value("document.querySelector('svg.plane').checkVisibility()")
+        assert not page.value("document.getElementById('moment').checkVisibility()")
+        charts = "[...document.querySelectorAll('.on-wide svg.chart')].filter((chart) => !chart.closest('[hidden]'))"
+        heights = page.value(f"{charts}.map((chart) => chart.getBoundingClientRect().height)")
+        assert len(heights) == 4
+        assert min(heights) > 100
+    finally:
+        page.send("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@needs_browser
+def test_a_name_cannot_run_a_script(page: Browser, tmp_path: Path) -> None:
+    evil = "</title></script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
+    opened(page, operated(tmp_path / "run", task=evil), tmp_path)
+    assert page.value("window.hacked === undefined")
+    assert page.complaints == []
+    # Even if a script got into the page, the policy would not let it run.
+    page.value(
+        "const s = document.createElement('script'); s.textContent = 'window.hacked = 1'; document.body.append(s)"
+    )
+    assert page.value("window.hacked === undefined")
+
+
+@needs_browser
+def test_the_live_page_follows_the_run_and_keeps_its_place(page: Browser, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with SafeOptimizer.open(run, problem(), Schedule(trials=8)) as optimizer:
+        for _ in range(4):
+            tell(optimizer)
+        server = Live(run)
+        try:
+            page.open(server.address)
+            page.wait("document.getElementById('live').textContent.startsWith('Live: process')")
+            page.value("document.querySelectorAll('.thumb')[1].click()")
+            page.value("document.querySelector('details').open = true")
+            at = page.value("document.getElementById('moment').value")
+            tell(optimizer)
+            page.wait("document.getElementById('moment').max === '5'")
+            assert page.value("document.getElementById('moment').value") == at
+            assert page.value("document.querySelector('details').open")
+            assert page.value("document.getElementById('moment-caption').textContent").startswith(f"Trial {at} ")
+            # Who looks at the newest trial is taken along.
+            page.value("[...document.querySelectorAll('.thumb')].pop().click()")
+            search(optimizer)
+            page.wait("document.getElementById('moment').max === '8'")
+            assert page.value("document.getElementById('moment').value") == "8"
+            optimizer.close()
+            page.wait("document.getElementById('live').textContent.startsWith('The run has ended')")
+            assert page.complaints == []
+            assert server.interrupt()[0] == 0
+            page.wait("document.getElementById('live').textContent.startsWith('The server does not answer')")
+        finally:
+            server.process.kill()
+            server.process.communicate()
+    assert len(History.read(run).moments) == 8
+
+
+def tell(optimizer: SafeOptimizer) -> None:
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, SIMULATION.run(trial))
