@@ -16,7 +16,10 @@ class CollectionConfig:
     tightest: float = 5.0
     """Smallest limit that the behavior is trained for, per cost."""
     loosest: float = 100.0
-    """Largest limit that the behavior is trained for, per cost."""
+    """Largest limit that the behavior is trained for at the start, per cost."""
+    narrowed: float = 1.0
+    """Fraction of it that is left once half of the steps are taken: skill is found under loose limits, and then more
+    episodes are left for the tight ones."""
     forfeit: float = 1.0
     """Cost of each step that an episode misses because it ended by itself, as a fraction of the largest. It is charged
     in learning only, and not logged: to fall must not be a way to save costs."""
@@ -77,6 +80,11 @@ class CollectionConfig:
                 raise ConfigError(f"{name} must be above 0; got {getattr(self, name)}.")
         if not 0 < self.tightest < self.loosest:
             raise ConfigError(f"Give 0 < tightest < loosest; got {self.tightest} and {self.loosest}.")
+        if not 0 < self.narrowed <= 1 or self.narrowed * self.loosest <= self.tightest:
+            raise ConfigError(
+                f"narrowed must lie between 0 and 1 and leave more than tightest; got {self.narrowed} of {self.loosest}"
+                f" and {self.tightest}."
+            )
 
 
 _LEAST = {

@@ -55,12 +55,14 @@ class Learner:
         self.critics = Critics(inputs, costs, config.width)
         self.parameters = [*self.behavior.parameters(), *self.critics.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, eps=1e-5, fused=True)
-        limits = np.tile(sweep(config, np.linspace(0, 1, config.knots))[:, None], costs)
-        self.multipliers = Multipliers(limits, config.multiplier_rate)
+        self.multipliers = Multipliers(self._limits(costs, 0.0), config.multiplier_rate)
         self.horizon, self.largest_costs = task.horizon, np.array(task.largest_costs)
         self.observations = Scale(task.observations)
         self.gains = Scale(1 + costs)
         self.discounts = np.array([config.discount] + [config.cost_discount] * costs)
+
+    def _limits(self, costs: int, progress: float) -> Float[np.ndarray, "knots k"]:
+        return np.tile(sweep(self.config, np.linspace(0, 1, self.config.knots), progress)[:, None], costs)
 
     @property
     def deviation(self) -> Float[np.ndarray, " a"]:
@@ -81,6 +83,7 @@ class Learner:
         self, segment: Segment, finished: list[Finished], progress: float, shuffle: np.random.Generator
     ) -> dict[str, float]:
         """Improve on what happened, and return what to log."""
+        self.multipliers.limits = self._limits(len(self.largest_costs), progress)
         noisy = [one for one in finished if one.noise == 1.0]
         if noisy:
             costs = np.array([one.episode.returns.costs for one in noisy])
@@ -202,9 +205,12 @@ def level(advantages: Float[np.ndarray, " n"], shares: Float[np.ndarray, "n knot
     return levelled
 
 
-def sweep(config: CollectionConfig, positions: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Return the limits at positions from 0 to 1; they are dense where limits are tight."""
-    return config.tightest + (config.loosest - config.tightest) * positions**2
+def sweep(
+    config: CollectionConfig, positions: Float[np.ndarray, " n"], progress: float = 0.0
+) -> Float[np.ndarray, " n"]:
+    """Return the limits at positions from 0 to 1, dense where they are tight, after a fraction of all steps."""
+    loosest = config.loosest * (1 - (1 - config.narrowed) * min(2 * progress, 1.0))
+    return config.tightest + (loosest - config.tightest) * positions**2
 
 
 def _within(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

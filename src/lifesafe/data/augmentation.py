@@ -89,7 +89,7 @@ def relabel_front(
     """Return targets above the front, each with one of the best episodes that cost no more.
 
     Target costs are spread evenly over those seen, each cost by itself. The target reward lies anywhere between the
-    best one seen at these costs and the best of all, so whatever is asked for beyond the front, the answer is the front.
+    best one seen at these costs and the best of all: whatever is asked for beyond the front, the answer is the front.
     The episode is drawn from those within `margin` times the range of rewards below the best. The front is taken as it
     is, a staircase, so there is no curve to fit and nothing to fail in odd data.
     """

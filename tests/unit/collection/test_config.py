@@ -18,6 +18,8 @@ from lifesafe.errors import ConfigError
         ("learning_rate", float("nan")),
         ("tightest", 0.0),
         ("loosest", 0.5),
+        ("narrowed", 0.0),
+        ("narrowed", 0.01),
     ],
 )
 def test_impossible_settings_are_refused_by_name(name: str, value: Any) -> None:

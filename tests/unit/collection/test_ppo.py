@@ -112,6 +112,12 @@ def test_the_sweep_goes_from_the_tightest_to_the_loosest_limit() -> None:
     assert (np.diff(limits) > 0).all()
 
 
+def test_the_sweep_narrows_in_the_first_half_and_then_stays() -> None:
+    narrowing = replace(SMALL, narrowed=0.5)
+    loosest = [float(sweep(narrowing, np.ones(1), progress)[0]) / SMALL.loosest for progress in (0, 0.25, 0.5, 0.9)]
+    np.testing.assert_allclose(loosest, [1.0, 0.75, 0.5, 0.5])
+
+
 def test_advantages_are_levelled_under_every_limit_whatever_their_size_there() -> None:
     random = np.random.default_rng(0)
     learner = Learner(POINT, replace(SMALL, knots=9), seed=0)
