@@ -50,7 +50,7 @@ def open_vector(
     if backend == "native":
         if task.vector is None:
             raise ConfigError(f"Task {task.name!r} has no vector of its own; use another backend.")
-        vector: Vector = load(task.vector)(size)
+        vector: Vector = (load(task.vector) if isinstance(task.vector, str) else task.vector)(size)
         return vector
     if backend == "workers":
         return Workers(task, size, workers=workers or 1, timeout=timeout)

@@ -54,8 +54,9 @@ class Task:
     """The paper's set of targets to start from."""
     scripted: str | None = None
     """Where to find a function that makes a dataset without any file, if there is one: "package.module:function"."""
-    vector: str | None = None
-    """Where to find a class that steps many episodes at once, if there is one: "package.module:Class"."""
+    vector: str | Callable[[int], Any] | None = None
+    """Makes what steps so many episodes at once, if there is such a thing: a class or function of their number, or
+    where to find one, "package.module:Class"."""
     envpool: str | None = None
     """Name of the same physics in EnvPool, if it has it."""
     cost: str = ""

@@ -20,7 +20,7 @@ from lifesafe.returns import Returns, return_names, returns_array
 _GRID = 60  # points per axis of the default candidate grid
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
 _NEIGHBORS = 10  # ... and how many
-_LARGEST = 1_000_000  # candidates of a default grid at the most
+_LARGEST = 50_000  # candidates of a default grid at the most: with several costs its axes are coarser
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
