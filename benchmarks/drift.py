@@ -1,7 +1,7 @@
 """How soon the monitor notices that the system has changed: python benchmarks/drift.py RUN.
 
-RUN is a finished search of PointCircle or HopperVelocity (`lifesafe demo`, `lifesafe run`). For every seed, operation is
-begun anew: quiet episodes on the system as it was, in which every alarm is a false one; then the system changes, and
+RUN is a finished search of PointCircle or HopperVelocity (`lifesafe demo`, `lifesafe run`). For every seed, operation
+is begun anew: quiet episodes on the system as it was, in which every alarm is a false one; then the system changes, and
 episodes go on until the alarm; then some more at the targets that were fallen back to. The monitor judges after every
 single episode.
 """

@@ -1,7 +1,7 @@
 """An environment of your own with two costs, through a whole life. Takes a minute or two.
 
-A cart is paid for the way it makes, in gusty wind. A step costs 1 if it was faster than 1 m/s, and the effort of the motor
-costs, too. Its logs are made on the spot, by drivers of all kinds; bring your own instead.
+A cart is paid for the way it makes, in gusty wind. A step costs 1 if it was faster than 1 m/s, and the effort of its
+motor costs, too. Its logs are made on the spot, by drivers of all kinds; bring your own instead.
 """
 
 import gymnasium

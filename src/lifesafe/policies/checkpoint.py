@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -137,13 +137,7 @@ def kind_of(policy: object) -> str:
     Raises:
         CheckpointError: If its class is not known.
     """
-    found = (type(policy).__module__, type(policy).__qualname__)
-    for name, kind in _kinds.items():
-        if found == (kind.module, kind.policy):
-            return name
-    raise CheckpointError(
-        f"Policies of class {'.'.join(found)} cannot be saved yet: call lifesafe.policies.register with it first."
-    )
+    return _name(policy, "policy")
 
 
 def kind_of_config(config: object) -> str:
@@ -152,12 +146,16 @@ def kind_of_config(config: object) -> str:
     Raises:
         CheckpointError: If its class is not known.
     """
-    found = (type(config).__module__, type(config).__qualname__)
+    return _name(config, "config")
+
+
+def _name(value: object, part: Literal["policy", "config"]) -> str:
+    found = (type(value).__module__, type(value).__qualname__)
     for name, kind in _kinds.items():
-        if found == (kind.module, kind.config):
+        if found == (kind.module, getattr(kind, part)):
             return name
     raise CheckpointError(
-        f"Policies of {'.'.join(found)} cannot be saved yet: call lifesafe.policies.register with it first."
+        f"Policies of class {'.'.join(found)} cannot be saved yet: call lifesafe.policies.register with it first."
     )
 
 

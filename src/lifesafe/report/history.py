@@ -65,6 +65,8 @@ class History:
     calibration: Calibration
     frozen: bool
     """Whether surprises have stopped the search."""
+    state: State
+    """All that a decision would depend on at the end."""
 
     @property
     def best(self) -> Recommendation | None:
@@ -111,7 +113,7 @@ class History:
     @classmethod
     def _told(cls, state: State, results: Iterator[Result | None]) -> History:
         moments = tuple(_moment(state, result) for result in results if result is not None)
-        return cls(state.problem, state.schedule, moments, calibration(state), state.frozen)
+        return cls(state.problem, state.schedule, moments, calibration(state), state.frozen, state)
 
 
 def journal_path(run: Path) -> Path:

@@ -16,13 +16,11 @@ from lifesafe.optimizer import Bands, Problem, Recommendation, SafeOptimizer, St
 from lifesafe.optimizer.confidence import raw_bands
 from lifesafe.optimizer.decision import is_done
 from lifesafe.optimizer.journal import Event, read_events
-from lifesafe.optimizer.optimizer import OPERATION
 from lifesafe.optimizer.recommendation import fit_targets
 from lifesafe.optimizer.state import State, Trial, known_now
 from lifesafe.report.history import History, journal_path
 from lifesafe.report.page.operated import Operated
 from lifesafe.report.simulation import Simulation
-from lifesafe.returns import Returns
 from lifesafe.theory.simulators import SimulatedMap
 
 MANIFEST = "run.toml"
@@ -61,7 +59,7 @@ class Reading:
         """
         events = read_events(journal_path(run))
         history = History.from_events(events, str(run))
-        state = _end(events, history)
+        state = history.state
         notices: list[str] = []
         manifest, simulation = _manifest(run, notices), _simulation(run, notices)
         truth = _truth(simulation, history.problem)
@@ -171,37 +169,6 @@ class Reading:
     def version(self) -> str:
         """What identifies the record as it was read."""
         return f"{len(self.events)}-{self.events[-1].hash}"
-
-
-def _end(events: Sequence[Event], history: History) -> State:
-    """Return the state that the events lead to, the decisions taken as recorded."""
-    state = State(Problem.from_plain(events[0].body["problem"]), history.schedule)
-    results = {moment.result.trial.number: moment.result for moment in history.moments}
-    for event in events[1:]:
-        body = event.body
-        if event.kind == "asked":
-            state.ask(_trial(body))
-        elif event.kind == "told":
-            state.tell(body["trial"], results[body["trial"]].episodes)
-        elif event.kind == "confirmed":
-            state.confirm()
-        elif event.kind == "limits":
-            state.change(state.problem.with_limits(body["limits"], body["seeds"]))
-        elif event.kind in OPERATION:
-            state.operate(event.kind, body)
-    return state
-
-
-def _trial(body: dict[str, Any]) -> Trial:
-    reward, *costs = body["target"]
-    return Trial(
-        number=body["trial"],
-        target=Returns(reward, costs),
-        index=body["index"],
-        stage=Stage(body["stage"]),
-        episodes=body["episodes"],
-        risk=body["risk"],
-    )
 
 
 def _replay(events: Sequence[Event], source: str, notices: list[str]) -> bool:
