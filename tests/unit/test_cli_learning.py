@@ -66,7 +66,7 @@ def test_help_lists_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "PointCircle", "--policy", "rvs", "--set", "help"]) == 0
     assert "Gradient steps." in capsys.readouterr().out
     assert main(["data", "collect", "CarCircle", "--set", "help"]) == 0
-    assert "steps = 1500000" in capsys.readouterr().out
+    assert "steps = 2000000" in capsys.readouterr().out
 
 
 def test_alignment_draws_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
