@@ -236,7 +236,9 @@ def _dataset(task: Task, data: Path | None) -> Dataset:
     from lifesafe.cli.data import data_directory
     from lifesafe.data import read_dsrl
 
-    return task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
+    dataset = task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
+    task.check(dataset)
+    return dataset
 
 
 def policy_config(policy: Method, task: str, settings: Sequence[str]) -> LearnerConfig:

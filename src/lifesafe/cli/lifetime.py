@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ def run(
     from lifesafe.lifetime import Lifetime, default_schedule
 
     known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
-    directory = out or Path("runs") / f"{known.name.replace('/', '-')}-{policy}-{seed}"
+    directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{policy}-{seed}"
     say(f"Run: {directory}")
     config = policy_config(policy, known.name, settings)
     with Lifetime.open(
@@ -198,6 +199,7 @@ def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = Fal
     from lifesafe.lifetime.comparison import best_row
 
     rows: list[Row] = []
+    _look_here()
     with Lifetime.open(run, workers=workers) as life:
         costs = len(life.task.limits)
         asked: list[tuple[float, ...]] = [limit] if costs > 1 and limit else [(each,) for each in limit]
@@ -229,6 +231,7 @@ def operate(run: Run, *, episodes: int = 100, together: int = 10, workers: int =
     from lifesafe.lifetime import Lifetime
     from lifesafe.lifetime.comparison import operated_row
 
+    _look_here()
     with Lifetime.open(run, workers=workers) as life:
         _serve(life, episodes, together, as_json=json)
         if json:
@@ -344,6 +347,7 @@ def _task(
 ) -> Task:
     from lifesafe.environments import task, task_from_id
 
+    _look_here()
     if (name is None) == (env is None):
         raise ConfigError("Give either a task, as `lifesafe tasks` lists them, or --env with a Gymnasium environment.")
     if name is not None:
@@ -354,6 +358,12 @@ def _task(
     if len(largest_costs) == 1:
         largest_costs *= len(limits)
     return task_from_id(env, limits=limits, cost=cost, largest_costs=largest_costs, horizon=horizon)
+
+
+def _look_here() -> None:
+    """Let modules in the directory of now be found, as `python -m` does: environments and costs of one's own."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 def _given(task: Task, data: Path | None) -> Any:

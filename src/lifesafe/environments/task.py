@@ -110,6 +110,20 @@ class Task:
 
         return read_dsrl(fetch(self.dataset_file, default_directory() if directory is None else directory))
 
+    def check(self, dataset: Dataset) -> None:
+        """Refuse data of another task.
+
+        Raises:
+            DatasetError: If observations, actions or costs have other sizes.
+        """
+        found = (dataset.observations.shape[1], dataset.actions.shape[1], dataset.costs.shape[1])
+        wanted = (self.observations, self.actions, len(self.limits))
+        if found != wanted:
+            told, asked = (f"{o} observations, {a} actions and {c} costs a step" for o, a, c in (found, wanted))
+            raise DatasetError(
+                f"The data have {told}; task {self.name!r} has {asked}. Give data of this task."
+            )
+
     def normalize(self, reward: float) -> float:
         """Return a reward return on the scale of published tables: 0 and 1 are the extremes of the public dataset.
 

@@ -309,6 +309,7 @@ class Lifetime:
     def _dataset(self) -> Dataset:
         if not isinstance(self._data, Dataset):
             self._data = self.task.dataset() if self._data is None else read_dsrl(self._data)
+        self.task.check(self._data)
         if self._fingerprint is not None and self._data.fingerprint != self._fingerprint:
             raise DatasetError(
                 f"The run in {self.directory} was begun with the data {self._fingerprint[:8]}; those given are"

@@ -19,7 +19,7 @@ from torch import Tensor
 from lifesafe._config import fingerprint, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset
-from lifesafe.errors import CheckpointError, ConfigError
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError
 from lifesafe.policies.checkpoint import MANIFEST, load, read_manifest, save
 from lifesafe.policies.device import check_device, random_state, set_random_state
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
@@ -28,6 +28,7 @@ from lifesafe.policies.training_state import Identity, TrainingDirectory, Traini
 
 POLICY, TRAINING = "policy", "training"
 _REPORT_SECONDS = 0.5
+_ROUNDING = 1e-3
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,7 @@ def train(
         )
     if config.steps < 1:
         raise ConfigError(f"steps must be at least 1; got {config.steps}.")
+    _check_actions(dataset)
     place = check_device(device)
     root = None if directory is None else Path(directory)
     check_log(log, root)
@@ -125,6 +127,16 @@ def train(
                 policy = training.run()
             save(policy, root / POLICY, training=identity.plain())
             return policy
+
+
+def _check_actions(dataset: Dataset) -> None:
+    """Refuse actions that no policy could take: they all act in [-1, 1]."""
+    low, high = float(dataset.actions.min()), float(dataset.actions.max())
+    if low < -1 - _ROUNDING or high > 1 + _ROUNDING:
+        raise DatasetError(
+            f"Actions range from {low:g} to {high:g}, but policies act in [-1, 1]. Scale them by the bounds of their"
+            " space, or record them from `task.environment()`, which takes actions in [-1, 1]."
+        )
 
 
 @dataclass(frozen=True)

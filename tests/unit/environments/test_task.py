@@ -6,7 +6,7 @@ import pytest
 
 from acting import Drift, drift_task
 from lifesafe.environments import Task, task
-from lifesafe.errors import ConfigError
+from lifesafe.errors import ConfigError, DatasetError
 
 
 @pytest.mark.parametrize("name", ["observations", "actions", "horizon"])
@@ -45,3 +45,10 @@ def test_limits_are_replaced_and_nothing_else() -> None:
     changed = given.with_limits((1.0, 2.0))
     assert changed.limits == (1.0, 2.0)
     assert changed.with_limits(given.limits) == given
+
+
+def test_data_of_another_task_are_refused() -> None:
+    point = task("PointCircle")
+    point.check(point.dataset())
+    with pytest.raises(DatasetError, match=r"5 observations, 2 actions and 1 costs a step; task 'CarCircle' has 7"):
+        task("CarCircle").check(point.dataset())

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from lifesafe.data import Dataset
-from lifesafe.errors import CheckpointError, ConfigError, DependencyError
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError, DependencyError
 from lifesafe.policies import Progress, RvSConfig, StoredPolicy, load, progress_bar, train
 from lifesafe.policies.progress import duration
 from lifesafe.policies.rvs import RvSLearner
@@ -48,6 +48,13 @@ def same(first: StoredPolicy, second: StoredPolicy) -> bool:
 def rows(directory: Path) -> list[dict[str, str]]:
     with (directory / "training" / "log.csv").open(newline="") as stream:
         return [{name: value for name, value in row.items() if name != "seconds"} for row in csv.DictReader(stream)]
+
+
+def test_actions_that_no_policy_can_take_are_refused() -> None:
+    data = small_dataset()
+    wide = replace(data, actions=2 * data.actions / np.abs(data.actions).max())
+    with pytest.raises(DatasetError, match=r"policies act in \[-1, 1\]. Scale them"):
+        train(SMALL, wide)
 
 
 def test_without_a_directory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
