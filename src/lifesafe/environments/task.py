@@ -120,9 +120,7 @@ class Task:
         wanted = (self.observations, self.actions, len(self.limits))
         if found != wanted:
             told, asked = (f"{o} observations, {a} actions and {c} costs a step" for o, a, c in (found, wanted))
-            raise DatasetError(
-                f"The data have {told}; task {self.name!r} has {asked}. Give data of this task."
-            )
+            raise DatasetError(f"The data have {told}; task {self.name!r} has {asked}. Give data of this task.")
 
     def normalize(self, reward: float) -> float:
         """Return a reward return on the scale of published tables: 0 and 1 are the extremes of the public dataset.

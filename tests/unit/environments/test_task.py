@@ -50,5 +50,5 @@ def test_limits_are_replaced_and_nothing_else() -> None:
 def test_data_of_another_task_are_refused() -> None:
     point = task("PointCircle")
     point.check(point.dataset())
-    with pytest.raises(DatasetError, match=r"5 observations, 2 actions and 1 costs a step; task 'CarCircle' has 7"):
+    with pytest.raises(DatasetError, match=r"5 observations, 2 actions and 1 costs a step; task 'CarCircle' has 8"):
         task("CarCircle").check(point.dataset())
