@@ -140,7 +140,8 @@ def study(
 ) -> None:
     """Let all seeds operate side by side: quiet, changed until the alarm, and then some more."""
     bar = progress.add_task(title, total=3 * len(seeds))
-    for number, costs in _episodes(seeds, before, options.quiet, "quiet"):
+    # Quiet episodes of their own for every change: the same ones again would count false alarms once, not six times.
+    for number, costs in _episodes(seeds, before, options.quiet, "quiet", title):
         _tell(seeds[number], costs)
         if seeds[number].alarms:
             seeds[number].false_alarm = seeds[number].operation.episodes

@@ -221,8 +221,7 @@ class Lifetime:
         while trial := optimizer.ask():
             episodes = run_trial(
                 evaluator,
-                optimizer.problem,
-                optimizer.schedule,
+                optimizer,
                 trial,
                 self.seed,
                 None if progress is None else lambda done, asked: progress(optimizer, done, asked),

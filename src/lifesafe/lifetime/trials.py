@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+from jaxtyping import Float
 
 from lifesafe._random import integer
 from lifesafe.environments import Evaluator, Task
 from lifesafe.operation import Monitor
-from lifesafe.optimizer import Problem, Schedule, Stage, Trial
-from lifesafe.optimizer.certificates import LEVEL
+from lifesafe.optimizer import SafeOptimizer, Schedule, Stage, Trial
+from lifesafe.optimizer.certificates import LEVEL, bet_won
 from lifesafe.returns import Returns, returns_array
 from lifesafe.theory.betting import safety_test
 
@@ -46,28 +47,28 @@ def seed_episodes(limits: Sequence[float], bounds: Sequence[float], episodes: in
 
 def run_trial(
     evaluator: Evaluator,
-    problem: Problem,
-    schedule: Schedule,
+    optimizer: SafeOptimizer,
     trial: Trial,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Returns]:
     """Return what the episodes of a trial returned; the same ones whenever it is run again.
 
-    A trial of a seed goes on until its episodes certify it, or until the monitor is sure that it is too costly.
+    A trial of a seed goes on until all its episodes, those of earlier trials included, certify it, or until the monitor
+    is sure that it is too costly.
 
     Args:
         evaluator: The policy at work.
-        problem: The limits, and how large costs can be.
-        schedule: How a seed is certified.
+        optimizer: What asked for the trial.
         trial: What to try, and for how many episodes at most.
         seed: Seed of the run.
         progress: Called with the episodes done and those asked for.
     """
     seeds = [integer(seed, "trial", trial.number, episode) for episode in range(trial.episodes)]
-    chunk = schedule.episodes if trial.stage is Stage.SEED else trial.episodes
+    chunk = optimizer.schedule.episodes if trial.stage is Stage.SEED else trial.episodes
+    earlier = [result.episodes for result in optimizer.trials if result.trial.index == trial.index]
     returns: list[Returns] = []
-    while len(returns) < trial.episodes and not (returns and _is_decided(problem, schedule, returns)):
+    while len(returns) < trial.episodes and not (returns and _is_decided(optimizer, earlier, returns)):
         chosen = seeds[len(returns) : len(returns) + chunk]
         returns += evaluator.run([trial.target] * len(chosen), chosen).returns
         if progress is not None:
@@ -75,12 +76,13 @@ def run_trial(
     return returns
 
 
-def _is_decided(problem: Problem, schedule: Schedule, returns: Sequence[Returns]) -> bool:
-    """Whether these episodes alone show that a seed is safe, or that it is not."""
-    if schedule.certification != "betting":
+def _is_decided(
+    optimizer: SafeOptimizer, earlier: Sequence[Float[np.ndarray, "m r"]], returns: Sequence[Returns]
+) -> bool:
+    """Whether the episodes of a seed show that it is safe, or that it is not."""
+    problem = optimizer.problem
+    if optimizer.schedule.certification != "betting":
         return False
-    costs = returns_array(returns)[:, 1:]
-    tests = zip(problem.limits, problem.cost_bounds, strict=True)
-    level = LEVEL / len(problem.limits)
-    safe = all(safety_test(limit, bound, level).update(costs[:, k]).rejected for k, (limit, bound) in enumerate(tests))
-    return safe or Monitor.start(problem.limits, problem.cost_bounds).update(np.asarray(costs)).alarm is not None
+    episodes = np.concatenate([*earlier, returns_array(returns)])
+    too_costly = Monitor.start(problem.limits, problem.cost_bounds).update(episodes[:, 1:]).alarm is not None
+    return too_costly or bet_won(problem, episodes)

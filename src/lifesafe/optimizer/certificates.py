@@ -36,9 +36,14 @@ def seed_certified(problem: Problem, schedule: Schedule, posterior: Posterior, i
         return len(own) > 0  # it is measured once, so that the model starts from data
     if schedule.certification == "score":
         return certified(problem, posterior, index)
+    return bet_won(problem, own)
+
+
+def bet_won(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
+    """Return whether episodes of one target show, whatever the distribution of costs, that every limit is kept."""
     tests = zip(problem.limits, problem.cost_bounds, strict=True)
     return all(
-        safety_test(limit, bound, LEVEL / len(problem.limits)).update(own[:, 1 + k]).rejected
+        safety_test(limit, bound, LEVEL / len(problem.limits)).update(episodes[:, 1 + k]).rejected
         for k, (limit, bound) in enumerate(tests)
     )
 

@@ -1,11 +1,16 @@
 """How long a seed is tried."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from lifesafe.environments import task
-from lifesafe.lifetime.trials import default_schedule, schedule_for, seed_episodes
+from lifesafe.errors import GuaranteeWarning
+from lifesafe.lifetime.trials import default_schedule, run_trial, schedule_for, seed_episodes
+from lifesafe.optimizer import Problem, SafeOptimizer, Stage
 from lifesafe.optimizer.certificates import LEVEL
+from lifesafe.returns import Returns
 from lifesafe.theory.betting import safety_test
 
 
@@ -24,3 +29,47 @@ def test_the_schedule_of_a_lifetime_certifies_seeds_by_betting() -> None:
     assert schedule == default_schedule(task("CarCircle"))
     assert schedule.certification == "betting"
     assert schedule.seed_episodes == seed_episodes([20.0], [300.0], schedule.episodes)
+
+
+class Machine:
+    """Stands for an evaluator: every episode costs the same."""
+
+    def __init__(self, cost: float) -> None:
+        self.cost = cost
+
+    def run(self, targets: list[Returns], seeds: list[int]) -> SimpleNamespace:
+        return SimpleNamespace(returns=[Returns(100.0, self.cost) for _ in targets])
+
+
+def optimizer() -> SafeOptimizer:
+    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 11)]
+    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0, cost_bounds=(200.0,))
+    return SafeOptimizer(problem, schedule_for([20.0], [200.0]))
+
+
+def try_once(search: SafeOptimizer, cost: float) -> int:
+    """Run the trial that is asked for, and return how many episodes it took."""
+    trial = search.ask()
+    assert trial is not None
+    episodes = run_trial(Machine(cost), search, trial, seed=0)  # type: ignore[arg-type]
+    search.tell(trial, episodes)
+    return len(episodes)
+
+
+def test_a_seed_that_costs_nothing_is_tried_for_as_long_as_its_certificate_takes() -> None:
+    search = optimizer()
+    assert try_once(search, 0.0) == 40
+    assert search.stage is Stage.EXPLORE
+
+
+def test_episodes_of_earlier_trials_of_a_seed_count() -> None:
+    search = optimizer()
+    assert try_once(search, 10.0) == 60
+    assert search.stage is Stage.SEED
+    assert try_once(search, 0.0) == 20
+    assert search.stage is Stage.EXPLORE
+
+
+def test_a_seed_that_is_clearly_too_costly_is_given_up_soon() -> None:
+    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
+        assert try_once(optimizer(), 90.0) == 20

@@ -176,3 +176,14 @@ def test_other_monitor_settings_hold_from_the_next_target_on() -> None:
     again.begin()
     assert again.monitor is not None
     assert again.monitor.tests[0].level == 0.001
+
+
+def test_only_a_target_that_was_tried_can_be_served_and_only_known_notes_are_taken() -> None:
+    optimizer, _ = searched()
+    tried = {result.trial.index for result in optimizer.trials}
+    other = next(i for i in range(len(optimizer.problem.candidates)) if i not in tried)
+    with pytest.raises(TrialError, match=f"Candidate {other} was never tried"):
+        optimizer.serve(other, costly(1))
+    with pytest.raises(TrialError, match="Unknown note 'sung'"):
+        optimizer.note("sung", {})
+    assert optimizer.operation == ()

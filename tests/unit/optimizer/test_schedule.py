@@ -43,3 +43,11 @@ def test_the_fixed_schedule_warns_that_it_guarantees_nothing() -> None:
 
 def test_stages_are_words() -> None:
     assert [stage.value for stage in Stage] == ["seed", "explore", "maximize", "done"]
+
+
+def test_a_seed_may_be_given_more_episodes_than_other_trials() -> None:
+    schedule = Schedule(episodes=20, seed_episodes=60)
+    assert [schedule.episodes_of(stage) for stage in (Stage.SEED, Stage.EXPLORE, Stage.MAXIMIZE)] == [60, 20, 20]
+    assert Schedule(episodes=20).episodes_of(Stage.SEED) == 20
+    with pytest.raises(ConfigError, match="seed_episodes must be at least 1; got 0"):
+        Schedule(seed_episodes=0)
