@@ -11,7 +11,7 @@ from lifesafe.interfaces import Actor
 from lifesafe.policies import StoredPolicy, load, save, train
 from lifesafe.returns import Returns
 from small_data import ACTIONS, HORIZON, OBSERVATIONS, small_dataset, small_targets
-from small_methods import METHODS
+from small_methods import CONDITIONED, METHODS, ONE_COST, case_name, cases, for_costs
 
 ROWS = 4
 CLOSE = {"rtol": 0, "atol": 2e-6}  # sums of float32 in another order
@@ -19,22 +19,23 @@ CLOSE = {"rtol": 0, "atol": 2e-6}  # sums of float32 in another order
 
 @cache
 def trained(method: str, costs: int) -> StoredPolicy:
-    return train(METHODS[method], small_dataset(costs))
+    return train(for_costs(METHODS[method], costs), small_dataset(costs))
 
 
-@pytest.fixture(params=METHODS)
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=[1, 2], ids=["one cost", "two costs"])
-def costs(request: pytest.FixtureRequest) -> int:
-    return int(request.param)
+@pytest.fixture(params=cases(), ids=case_name)
+def case(request: pytest.FixtureRequest) -> tuple[str, int]:
+    method, costs = request.param
+    return method, costs
 
 
 @pytest.fixture
-def policy(method: str, costs: int) -> StoredPolicy:
-    return trained(method, costs)
+def costs(case: tuple[str, int]) -> int:
+    return case[1]
+
+
+@pytest.fixture
+def policy(case: tuple[str, int]) -> StoredPolicy:
+    return trained(*case)
 
 
 class World:
@@ -155,12 +156,14 @@ def test_the_caller_may_reuse_its_arrays(policy: StoredPolicy, costs: int) -> No
     np.testing.assert_allclose(actions, expected, **CLOSE)
 
 
+@pytest.mark.parametrize("case", cases([*CONDITIONED, *ONE_COST]), ids=case_name)
 def test_the_target_matters(policy: StoredPolicy, costs: int) -> None:
     low, high = small_targets(costs, 3)[::2]
     world = World(costs)
     assert not np.allclose(alone(policy, world, low, 0), alone(policy, world, high, 0), atol=1e-4)
 
 
+@pytest.mark.parametrize("case", cases(CONDITIONED), ids=case_name)
 def test_what_was_earned_matters(policy: StoredPolicy, costs: int) -> None:
     actor = policy.actor([small_targets(costs)[1]] * 2)
     same = np.zeros((2, OBSERVATIONS), dtype=np.float32)

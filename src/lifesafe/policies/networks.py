@@ -12,12 +12,19 @@ from torch import Tensor, nn
 _LOG_2PI = math.log(2 * math.pi)
 
 
-def mlp(inputs: int, width: int, depth: int, outputs: int, dropout: float = 0.0) -> nn.Sequential:
-    """Return a perceptron with `depth` hidden layers of ReLUs, each followed by dropout if there is any."""
+def mlp(
+    inputs: int,
+    width: int,
+    depth: int,
+    outputs: int,
+    dropout: float = 0.0,
+    activation: type[nn.Module] = nn.ReLU,
+) -> nn.Sequential:
+    """Return a perceptron with `depth` hidden layers, each followed by dropout if there is any."""
     sizes = [inputs, *[width] * depth]
     layers: list[nn.Module] = []
     for before, after in itertools.pairwise(sizes):
-        layers += [nn.Linear(before, after), nn.ReLU()]
+        layers += [nn.Linear(before, after), activation()]
         if dropout:
             layers.append(nn.Dropout(dropout))
     return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
