@@ -10,7 +10,7 @@ from lifesafe.cli.learning import parse_settings, settings_help, with_settings
 from lifesafe.errors import ConfigError
 from lifesafe.policies import CDTConfig, load
 
-QUICK = ["--policy", "rvs", "--set", "steps=3", "--set", "batch=16", "--set", "width=8"]
+QUICK = ["--method", "rvs", "--set", "steps=3", "--set", "batch=16", "--set", "width=8"]
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_an_unknown_task_is_named_with_the_nearest(capsys: pytest.CaptureFixture
 
 
 def test_help_lists_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "PointCircle", "--policy", "rvs", "--set", "help"]) == 0
+    assert main(["train", "PointCircle", "--method", "rvs", "--set", "help"]) == 0
     assert "Gradient steps." in capsys.readouterr().out
     assert main(["data", "collect", "CarCircle", "--set", "help"]) == 0
     assert "steps = 2000000" in capsys.readouterr().out
@@ -97,3 +97,25 @@ def test_a_dotted_key_reaches_into_a_setting() -> None:
 def test_a_dotted_key_into_nothing_is_refused(word: str) -> None:
     with pytest.raises(ConfigError, match=r"has no settings of its own"):
         with_settings(CDTConfig(), [word])
+
+
+def test_a_baseline_is_trained_for_its_limit_and_evaluated(capsys: pytest.CaptureFixture[str]) -> None:
+    quick = ["--set", "steps=3", "--set", "batch=16", "--set", "width=8", "--set", "vae_width=8"]
+    assert main(["train", "PointCircle", "--method", "cpq", "--limit", "30", *quick]) == 0
+    path = "runs/train-PointCircle-cpq-30-0/policy"
+    assert capsys.readouterr().out == f"Policy: {path}\n"
+    assert load(path).config.limits == (30.0,)
+
+    code = main(["evaluate", "PointCircle", path, "--limit", "30", "--episodes", "2", "--workers", "0", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["returns"]) == 2
+    assert told["safe"] == (code == 0)
+    assert main(["evaluate", "PointCircle", path, "--episodes", "2", "--workers", "0"]) in (0, 1)
+    assert "cost (limit 20)" in capsys.readouterr().out
+
+
+def test_all_settings_of_a_baseline_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", "--method", "bcq-lag", "--limit", "30", "--set", "help"]) == 0
+    text = capsys.readouterr().out
+    assert "limits = (30.0,)\n    What an episode may cost" in text
+    assert "perturbation = 0.05\n    How far" in text

@@ -14,7 +14,7 @@ from lifesafe.returns import Returns
 from small_life import data
 
 SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
-RUN = ["run", "PointCircle", "--policy", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
+RUN = ["run", "PointCircle", "--method", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
 QUICK = [*RUN, "--trials", "4", "--seed", "3", "--episodes", "10", "--workers", "0", "--out", "life"]
 
 
@@ -150,6 +150,6 @@ def test_an_environment_of_ones_own_from_its_id_alone(tmp_path: Path, monkeypatc
         )
     write_dsrl(Dataset.from_episodes(episodes), tmp_path / "logs.hdf5")
     own = ["run", "--env", "Pendulum-v1", "--cost", "swinging:cost", "--limit", "190", "--out", str(tmp_path / "own")]
-    small = ["--data", str(tmp_path / "logs.hdf5"), "--policy", "rvs", "--set", "steps=5", "--trials", "1"]
+    small = ["--data", str(tmp_path / "logs.hdf5"), "--method", "rvs", "--set", "steps=5", "--trials", "1"]
     assert main([*own, *small, "--workers", "0", "--no-plain", "--episodes", "1"]) in (0, 1)
     assert main(["optimize", str(tmp_path / "own"), "--workers", "0"]) in (0, 1)

@@ -18,7 +18,7 @@ from lifesafe._config import nearest
 from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
-from lifesafe.cli.learning import alignment, collect, train
+from lifesafe.cli.learning import alignment, collect, evaluate, train
 from lifesafe.cli.lifetime import ask, demo, operate, optimize, run, tell
 from lifesafe.cli.report import report
 from lifesafe.cli.runs import journal_export, journal_verify
@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "data plot": plot,
     "data collect": collect,
     "train": train,
+    "evaluate": evaluate,
     "run": run,
     "optimize": optimize,
     "operate": operate,

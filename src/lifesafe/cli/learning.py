@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, UseAppendAction
 
-from lifesafe.cli.console import OK, Directory, OutFile, collection_bar, print_json, study_bars, table
+from lifesafe.cli.console import FOUND, OK, Directory, OutFile, bar, collection_bar, print_json, study_bars, table
 from lifesafe.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,24 @@ if TYPE_CHECKING:
     from lifesafe.policies import LearnerConfig
 
 T = TypeVar("T")
-Method = Literal["cdt", "cdt-osrl", "rvs"]
+# As lifesafe.baselines.catalogue has them, which --help must not wait for.
+Conditioned = Literal["cdt", "cdt-osrl", "dt-cost", "rvs"]
+Baseline = Literal[
+    "ccac",
+    "ccac-osrl",
+    "bc-all",
+    "bc-frontier",
+    "bc-safe",
+    "bcq-lag",
+    "bcq-lag-osrl",
+    "bear-lag",
+    "bear-lag-osrl",
+    "cpq",
+    "cpq-osrl",
+    "coptidice",
+    "coptidice-osrl",
+]
+Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
 Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
 Log = Literal["csv", "tensorboard", "wandb", "none"]
@@ -35,7 +52,8 @@ def train(
     /,
     *,
     data: OutFile = None,
-    policy: Method = "cdt",
+    method: Conditioned | Baseline = "cdt",
+    limit: Limits = (),
     settings: Settings = (),
     seed: int = 0,
     out: Directory = None,
@@ -44,45 +62,55 @@ def train(
     log: Log = "csv",
     json: bool = False,
 ) -> int:
-    """Train a policy from logged data that can be asked for target returns.
+    """Train a policy from logged data.
 
     Nothing is run on the system: the policy learns what actions led to which rewards and costs. A training that was
     interrupted or killed goes on where it was when the same command is given again, and ends with the same weights.
     The directory then holds policy/ (weights, settings, scales) and training/ (log.csv, the last checkpoint).
 
-    Policies: cdt, a Constrained Decision Transformer with lifesafe's defaults; cdt-osrl, the same as OSRL trains it
-    (days on a CPU); rvs, a return-conditioned MLP. `--set help` lists the settings of a policy.
+    Policies that can be asked for target returns, and so for any limit: cdt, a Constrained Decision Transformer with
+    lifesafe's defaults; cdt-osrl, the same as OSRL trains it (days on a CPU); dt-cost, a plain Decision Transformer;
+    rvs, a return-conditioned MLP. Others, to compare with: ccac, for any limit; bcq-lag, bear-lag, cpq and coptidice,
+    each for the one --limit; behavior cloning of all episodes (bc-all), of the best at their cost (bc-frontier) or of
+    those within --limit (bc-safe). A name that ends in -osrl computes what the incumbents' code does, errors included.
+    `--set help` lists the settings of a method.
 
     Examples:
         lifesafe train PointCircle
         lifesafe train CarCircle --data logs.hdf5 --set steps=10000 --set width=64 --out runs/car
-        lifesafe train HopperVelocity --policy rvs --seed 1 --device cuda
+        lifesafe train HopperVelocity --method cpq --limit 20 --seed 1 --device cuda
 
     Exit codes: 0 trained, 2 an error, 130 interrupted (run it again to go on).
 
     Args:
         name: The task, as `lifesafe tasks` lists them.
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
-        policy: What is trained.
-        settings: A setting of the policy, such as steps=2000; may be given several times.
+        method: How it is trained.
+        limit: Largest cost of an episode, one per cost, for methods that are trained for one; the task's own unless
+            given.
+        settings: A setting of the method, such as steps=2000; may be given several times.
         seed: Decides everything that is random.
-        out: Directory of the run; unless given, runs/train-TASK-POLICY-SEED.
+        out: Directory of the run; unless given, runs/train-TASK-METHOD-SEED, with the limit if it matters.
         device: cpu, cuda, cuda:1 or mps.
         compile: Let torch.compile fuse the computation.
         log: Where metrics go.
         json: Print the outcome as JSON.
     """
-    if "help" in settings:
-        print(settings_help(policy_config(policy, name, ())))
-        return OK
     from lifesafe.environments import task
+
+    known = task(name, limits=limit or None)
+    config = configured(method, known, settings)
+    if "help" in settings:
+        print(settings_help(config))
+        return OK
+    from lifesafe.baselines.catalogue import needs_limit
     from lifesafe.policies import progress_bar
     from lifesafe.policies import train as learn
 
-    known = task(name)
-    config, dataset = policy_config(policy, name, settings), _dataset(known, data)
-    directory = out or Path("runs") / f"train-{name}-{policy}-{seed}"
-    with progress_bar(f"{name} {policy}") as progress:
+    dataset = _dataset(known, data)
+    words = [name, method, *(f"{value:g}" for value in known.limits if needs_limit(method)), str(seed)]
+    directory = out or Path("runs") / "-".join(["train", *words])
+    with progress_bar(f"{name} {method}") as progress:
         learn(
             config, dataset, seed=seed, directory=directory, device=device, compile=compile, log=log, progress=progress
         )
@@ -91,6 +119,71 @@ def train(
     else:
         print(f"Policy: {directory / 'policy'}")
     return OK
+
+
+def evaluate(
+    name: Name,
+    policy: Annotated[Path, Positional, tyro.conf.arg(metavar="POLICY")],
+    /,
+    *,
+    reward: float | None = None,
+    limit: Limits = (),
+    episodes: int = 20,
+    seed: int = 0,
+    workers: int = 2,
+    json: bool = False,
+) -> int:
+    """Run a trained policy in simulation, and tell what its episodes earned and cost.
+
+    A policy that can be asked is asked for --reward at a cost of just the limit. That is no safe search: whether it
+    does what it is asked for is what this shows.
+
+    Examples:
+        lifesafe evaluate HopperVelocity runs/train-HopperVelocity-cpq-20-0/policy --limit 20
+        lifesafe evaluate PointCircle runs/train-PointCircle-cdt-0/policy --reward 300 --limit 20
+
+    Exit codes: 0 the mean costs keep the limits, 1 they do not, 2 an error.
+
+    Args:
+        name: The task, as `lifesafe tasks` lists them.
+        policy: Directory of the policy.
+        reward: What a policy that can be asked should earn; unless given, as much as the best of the paper's data.
+        limit: Largest mean cost of an episode, one per cost; the task's own unless given.
+        episodes: How many.
+        seed: Decides everything that is random.
+        workers: Processes that run episodes; 0 for none but this one.
+        json: Print the returns of every episode as JSON.
+    """
+    import numpy as np
+
+    from lifesafe.environments import evaluate as run
+    from lifesafe.environments import task
+    from lifesafe.policies import load
+    from lifesafe.returns import Returns, returns_array
+
+    known = task(name, limits=limit or None)
+    wanted = reward if reward is not None else (known.reference[1] if known.reference else 0.0)
+    with bar("Running episodes", episodes) as advance:
+        done = 0
+
+        def progress(count: int, _: int) -> None:
+            nonlocal done
+            advance(count - done)
+            done = count
+
+        target = Returns(wanted, known.limits)
+        returns = returns_array(
+            run(load(policy), known, target, episodes, seed=seed, workers=workers, progress=progress)
+        )
+    mean, spread = returns.mean(axis=0), returns.std(axis=0)
+    safe = bool(np.all(mean[1:] <= known.limits))
+    if json:
+        print_json({"task": name, "target": [wanted, *known.limits], "returns": returns.tolist(), "safe": safe})
+    else:
+        heading = ("", "reward", *(f"cost (limit {value:g})" for value in known.limits))
+        rows = [("mean", *(f"{x:.1f}" for x in mean)), ("deviation", *(f"{x:.1f}" for x in spread))]
+        print(table([heading, *rows]))
+    return OK if safe else FOUND
 
 
 def collect(
@@ -154,7 +247,7 @@ def alignment(
     /,
     *,
     data: OutFile = None,
-    policy: Method = "cdt",
+    method: Conditioned = "cdt",
     settings: Settings = (),
     seeds: int = 3,
     rewards: int = 5,
@@ -180,15 +273,15 @@ def alignment(
     Args:
         name: The task, as `lifesafe tasks` lists them.
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
-        policy: What is trained.
-        settings: A setting of the policy, such as steps=2000; may be given several times.
+        method: How policies are trained.
+        settings: A setting of the method, such as steps=2000; may be given several times.
         seeds: How many policies.
         rewards: How many reward targets, from the median of the data to the best.
         costs: How many cost targets, from none to the 95 % quantile of the data.
         episodes: How many at each target.
         workers: Processes that run episodes; 0 for none but this one.
         limit: Limit to draw; the task's own unless given.
-        out: Directory of the study; unless given, runs/alignment-TASK-POLICY.
+        out: Directory of the study; unless given, runs/alignment-TASK-METHOD.
         json: Print mean returns at every target as JSON.
     """
     from lifesafe.alignment.study import study
@@ -197,8 +290,8 @@ def alignment(
     from lifesafe.report.figures import save
 
     known = task(name, limits=limit)
-    config, dataset = policy_config(policy, name, settings), _dataset(known, data)
-    directory = out or Path("runs") / f"alignment-{name}-{policy}"
+    config, dataset = configured(method, known, settings), _dataset(known, data)
+    directory = out or Path("runs") / f"alignment-{name}-{method}"
     with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
         parts = study(
             known,
@@ -214,7 +307,7 @@ def alignment(
             evaluation_progress=on_evaluation,
         )
     picture = directory / "alignment.png"
-    title = f"{name}: {policy}, {seeds} seeds, {episodes} episodes a target"
+    title = f"{name}: {method}, {seeds} seeds, {episodes} episodes a target"
     save(draw_alignment(parts, known.limits, title), picture)
     if json:
         points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]
@@ -241,13 +334,12 @@ def _dataset(task: Task, data: Path | None) -> Dataset:
     return dataset
 
 
-def policy_config(policy: Method, task: str, settings: Sequence[str]) -> LearnerConfig:
-    """Return the settings of a policy for a task, some of them changed."""
-    from lifesafe.policies import CDTConfig, RvSConfig
+def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfig:
+    """Return the settings of a method for a task and its limits, some of them changed."""
+    from lifesafe.baselines.catalogue import method_config
 
-    defaults: dict[Method, Any] = {"cdt": CDTConfig(), "cdt-osrl": CDTConfig.osrl(task), "rvs": RvSConfig()}
-    config: LearnerConfig = with_settings(defaults[policy], settings)
-    return config
+    config = method_config(method, limits=task.limits, task=task.name)
+    return with_settings(config, [word for word in settings if word != "help"])
 
 
 def with_settings(config: T, settings: Sequence[str]) -> T:
@@ -290,7 +382,9 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 def settings_help(config: Any) -> str:
     """Return the settings of a config with their values, and the texts under its fields."""
-    texts = _field_texts(type(config))
+    texts: dict[str, str] = {}
+    for cls in reversed(type(config).__mro__[:-1]):
+        texts |= _field_texts(cls)
     lines = []
     for field in dataclasses.fields(config):
         lines.append(f"{field.name} = {getattr(config, field.name)}")

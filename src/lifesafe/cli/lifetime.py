@@ -16,7 +16,7 @@ import tyro
 from tyro.conf import Positional
 
 from lifesafe.cli.console import FOUND, OK, Directory, OutFile, Run, patience, print_json, progress_lines, say, table
-from lifesafe.cli.learning import Method, Settings, policy_config
+from lifesafe.cli.learning import Conditioned, Limits, Settings, configured
 from lifesafe.errors import ConfigError, JournalError, TrialError
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lifesafe.lifetime.comparison import Row
     from lifesafe.optimizer import Problem, SafeOptimizer, Trial
 
-Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
 OptionalName = Annotated[str | None, Positional, tyro.conf.arg(metavar="TASK")]
 
 
@@ -40,7 +39,7 @@ def run(
     data: OutFile = None,
     limit: Limits = (),
     delta: float = 0.1,
-    policy: Method = "cdt",
+    method: Conditioned = "cdt",
     settings: Settings = (),
     start: Literal["data", "paper"] = "data",
     trials: int = 30,
@@ -79,8 +78,8 @@ def run(
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
         limit: Largest mean cost of an episode, one per cost; the task's own unless given.
         delta: Probability with which any trial at all may exceed a limit.
-        policy: What is trained.
-        settings: A setting of the policy, such as steps=2000; may be given several times.
+        method: How the policy is trained; see `lifesafe train --help`.
+        settings: A setting of the method, such as steps=2000; may be given several times.
         start: Where the search begins: at conservative targets found in the logs, or in the paper's box.
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
             first as many as it takes to certify it.
@@ -88,16 +87,16 @@ def run(
         plain: Whether to run the plain target beside it at the end.
         seed: Decides everything that is random.
         workers: Processes that run episodes; 0 for none but this one.
-        out: Directory of the run; unless given, runs/TASK-POLICY-SEED.
+        out: Directory of the run; unless given, runs/TASK-METHOD-SEED.
         device: Where to train: cpu, cuda, cuda:1 or mps.
         json: Print the outcome as JSON.
     """
     from lifesafe.lifetime import Lifetime, default_schedule
 
     known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
-    directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{policy}-{seed}"
+    directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{method}-{seed}"
     say(f"Run: {directory}")
-    config = policy_config(policy, known.name, settings)
+    config = configured(method, known, settings)
     with Lifetime.open(
         directory,
         known,

@@ -87,9 +87,9 @@ class CDTConfig:
     """Fraction of the episodes that is not trained on, to measure the likelihood on; 0 for none."""
     scaling: Literal["data", "osrl"] = "data"
     """Scales from quantiles of the data, or OSRL's constants: `Scaling`."""
-    sampling: Literal["mild", "osrl"] = "mild"
-    """How episodes are drawn: in proportion to length / (1 + cost / typical cost), so that every episode is drawn; or
-    to max(0, 70 - cost), as OSRL does, and then starting anywhere, the end padded."""
+    sampling: Literal["mild", "even", "osrl"] = "mild"
+    """How episodes are drawn: in proportion to length / (1 + cost / typical cost), so that every episode is drawn; to
+    length alone; or to max(0, 70 - cost), as OSRL does, and then starting anywhere, the end padded."""
     augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
     """Episodes relabeled with targets beyond the data. Off: on Hopper costs follow their targets without it. On
     PointCircle they do not, and it helps."""
@@ -158,6 +158,15 @@ class CDTConfig:
             clamped=False,
         )
         return replace(config, **changes)
+
+    @classmethod
+    def dt_cost(cls, **changes: Any) -> Self:
+        """Return the settings of DT-Cost, a Decision Transformer with one more return: changes by keyword.
+
+        The spread of actions is fixed, so that the likelihood is the squared error and the policy deterministic; every
+        step of the data is drawn alike; nothing is relabeled.
+        """
+        return cls(**{"log_std_bounds": (0.0, 1e-6), "sampling": "even", **changes})
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> CDTLearner:
         """Return a learner before its first step."""
@@ -365,6 +374,8 @@ def episode_weights(
     """Return the weight with which each episode is drawn."""
     if config.sampling == "osrl":
         return np.maximum(70.0 - costs[:, 0], 0.0)
+    if config.sampling == "even":
+        return lengths.astype(np.float64)
     typical = np.abs(scaling.scale[1:])
     weights: np.ndarray = lengths / (1.0 + (np.maximum(costs, 0.0) / typical).mean(axis=1))
     return weights

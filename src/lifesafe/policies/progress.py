@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from lifesafe.policies.training import Progress
+
+_LINE_SECONDS = 30.0  # between two lines where there is no terminal
 
 
 @contextlib.contextmanager
@@ -16,7 +19,7 @@ def progress_bar(title: str = "training", stream: TextIO | None = None) -> Itera
 
     Args:
         title: What stands before the bar.
-        stream: Where to draw; standard error if not given. Where that is no terminal, only the end is shown.
+        stream: Where to draw; standard error if not given. Where that is no terminal, a line now and then is printed.
 
     Examples:
         >>> with progress_bar() as progress:  # doctest: +SKIP
@@ -35,12 +38,20 @@ def progress_bar(title: str = "training", stream: TextIO | None = None) -> Itera
         TextColumn("{task.fields[left]}"),
         TextColumn("{task.fields[loss]}"),
     )
-    with Bar(*columns, console=Console(file=stream or sys.stderr)) as bar:
+    console = Console(file=stream or sys.stderr, highlight=False)
+    with Bar(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(title, total=None, rate="", left="", loss="")
+        told = time.monotonic()
 
         def show(progress: Progress) -> None:
+            nonlocal told
             rate, left, loss = _texts(progress)
             bar.update(task, total=progress.steps, completed=progress.step, rate=rate, left=left, loss=loss)
+            last = progress.step == progress.steps
+            if not console.is_terminal and (last or time.monotonic() >= told + _LINE_SECONDS):
+                told = time.monotonic()
+                words = [f"{progress.step} of {progress.steps} steps", rate, loss, "" if last else left]
+                console.print(f"{title}: {', '.join(word for word in words if word)}", markup=False, soft_wrap=True)
 
         yield show
 
