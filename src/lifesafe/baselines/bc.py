@@ -82,8 +82,8 @@ class BCConfig:
         if safe.sum() < 2:
             least = dataset.returns[:, 1:].min(axis=0).tolist()
             raise DatasetError(
-                f"{safe.sum()} of {len(dataset)} episodes keep the limits {self.limits}; the least costs are {least}."
-                " Give larger limits, or imitate all episodes."
+                f"{safe.sum()} of {len(dataset)} episodes keep the limits {self.limits}, the least costs are {least},"
+                " and two are needed. Give larger limits, or imitate all episodes."
             )
         return dataset.select(np.flatnonzero(safe))
 

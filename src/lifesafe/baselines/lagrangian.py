@@ -16,6 +16,7 @@ class PIDMultipliers(nn.Module):
     Args:
         limits: What the costs are compared with.
         gains: How strongly a multiplier answers to a violation, to the sum of past ones, and to its growth.
+        one_sided: Whether slack does not lower a multiplier at once, only by and by.
     """
 
     limits: Tensor
@@ -23,9 +24,12 @@ class PIDMultipliers(nn.Module):
     errors: Tensor
     values: Tensor
 
-    def __init__(self, limits: tuple[float, ...], gains: tuple[float, float, float]) -> None:
+    def __init__(
+        self, limits: tuple[float, ...], gains: tuple[float, float, float], *, one_sided: bool = False
+    ) -> None:
         super().__init__()
         self._gains = gains
+        self._one_sided = one_sided
         self.register_buffer("limits", torch.tensor(limits))
         for name in ("integrals", "errors", "values"):
             self.register_buffer(name, torch.zeros(len(limits)))
@@ -38,7 +42,8 @@ class PIDMultipliers(nn.Module):
         self.integrals = (self.integrals + errors).relu()
         self.errors = errors
         proportional, integral, derivative = self._gains
-        self.values = proportional * errors.relu() + integral * self.integrals + derivative * growth
+        present = errors.relu() if self._one_sided else errors
+        self.values = (proportional * present + integral * self.integrals + derivative * growth).relu()
 
 
 def lagrangian_loss(

@@ -47,6 +47,8 @@ class ProposalConfig(OfflineConfig):
     """Weight of the divergence in the VAE's loss."""
     gains: tuple[float, float, float] = (0.1, 0.003, 0.001)
     """How strongly a multiplier answers to a violation, to the sum of past ones, and to its growth."""
+    one_sided: bool = False
+    """Whether slack does not lower a multiplier at once, only by and by, as in OSRL."""
     follow_rate: float = 0.005
     """How fast target networks follow."""
     proposals: int = 10
@@ -84,6 +86,7 @@ class ProposalConfig(OfflineConfig):
             "optimistic_costs": True,
             "costliest": True,
             "rescaled": False,
+            "one_sided": True,
         }
         return cls(**{**switches, **settings})
 
@@ -103,7 +106,7 @@ class ProposalNetworks(nn.Module):
         self.critics = Critics(
             observations + actions, config.width, config.depth, returns=returns, critics=config.critics
         )
-        self.multipliers = PIDMultipliers(limits, config.gains)
+        self.multipliers = PIDMultipliers(limits, config.gains, one_sided=config.one_sided)
         self.register_buffer("signs", signs(sizes["costs"], optimistic=config.optimistic_costs))
 
     def propose(
