@@ -1,0 +1,201 @@
+"""Run a job: train, then measure; what is done is on disk, so that a killed job goes on.
+
+The protocol: the last weights of a training are taken, whatever they do on the system; a policy that can be asked is
+asked for the most reward in its data at a cost of just the limit; every episode that a safe search spends is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe._random import integer
+from lifesafe.baselines.catalogue import needs_limit
+from lifesafe.benchmark.results import Row
+from lifesafe.benchmark.suite import PLS, Job, Suite
+from lifesafe.data import Dataset, read_dsrl
+from lifesafe.environments import Evaluator, Task
+from lifesafe.environments import task as find_task
+from lifesafe.errors import NoSafeTargetError
+from lifesafe.interfaces import Policy
+from lifesafe.lifetime import Lifetime, default_schedule
+from lifesafe.policies import Progress, train
+from lifesafe.returns import Returns, returns_array
+
+_PACKAGES = ("lifesafe", "torch", "numpy", "gymnasium", "mujoco", "pybullet", "envpool")
+
+
+def run_job(
+    job: Job,
+    suite: Suite,
+    data: Path | None,
+    directory: Path,
+    *,
+    workers: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> list[Row]:
+    """Return the rows of a job.
+
+    Args:
+        job: What to do.
+        suite: What it belongs to.
+        data: The file to learn from; the task's own data unless given.
+        directory: Of this job alone.
+        workers: Processes that run episodes; 0 for none but this one.
+        progress: Called as training goes on.
+    """
+    task = find_task(job.task, limits=job.limits[0])
+    dataset = task.dataset() if data is None else read_dsrl(data)
+    task.check(dataset)
+    if job.method == PLS:
+        rows = [
+            row
+            for limit in job.limits
+            for row in _life(job, suite, task.with_limits(limit), dataset, directory, workers, progress)
+        ]
+    else:
+        rows = _baseline(job, suite, task, dataset, directory, workers, progress)
+    name = "" if data is None else data.name
+    versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
+    return [replace(row, data=name, fingerprint=dataset.fingerprint, versions=versions) for row in rows]
+
+
+def _baseline(
+    job: Job,
+    suite: Suite,
+    task: Task,
+    dataset: Dataset,
+    directory: Path,
+    workers: int,
+    progress: Callable[[Progress], None] | None,
+) -> list[Row]:
+    """Train, and run the policy under every limit."""
+    config = suite.config(job)
+    policy = train(
+        config, dataset, seed=integer(job.seed, "training"), directory=directory, progress=progress, log="csv"
+    )
+    best = float(dataset.returns[:, 0].max())
+    rows = []
+    for limit in job.limits:
+        start = time.monotonic()
+        target = Returns(best, limit)
+        returns = _run(policy, task, target, suite.grid.episodes, job.seed, workers)
+        rows.append(
+            _row(
+                job,
+                job.method,
+                task.with_limits(limit),
+                returns,
+                target=tuple(target) if _can_be_asked(job.method) else (),
+                steps=config.steps,
+                training_seconds=_training_seconds(directory),
+                seconds=time.monotonic() - start,
+            )
+        )
+    return rows
+
+
+def _life(
+    job: Job,
+    suite: Suite,
+    task: Task,
+    dataset: Dataset,
+    directory: Path,
+    workers: int,
+    progress: Callable[[Progress], None] | None,
+) -> list[Row]:
+    """Live until the search is done; return the row of the safe search, and that of the policy without it."""
+    config, limit = suite.config(job), task.limits[0]
+    place = directory / f"limit-{limit:g}"
+    first = directory / f"limit-{job.limits[0]:g}"
+    if place != first and not (place / "policy").exists():  # one training serves all limits
+        place.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
+        (place / ".policy").rename(place / "policy")
+    schedule = replace(default_schedule(task), trials=suite.grid.trials)
+    with Lifetime.open(place, task, config, data=dataset, seed=job.seed, schedule=schedule, workers=workers) as life:
+        policy = life.train(progress)
+        start = time.monotonic()
+        try:
+            recommended = life.optimize()
+        except NoSafeTargetError:
+            recommended = None
+        trials = life.optimizer.trials
+    costs = tuple(float(trial.episodes[:, 1].mean()) for trial in trials)
+    searched = {
+        "trials": len(trials),
+        "online_episodes": sum(len(trial.episodes) for trial in trials),
+        "violations": sum(cost > limit for cost in costs),
+        "trial_costs": costs,
+    }
+    best = None if recommended is None else recommended.target
+    plain = Returns(float(dataset.returns[:, 0].max()), limit)
+    rows = []
+    for method, target, more in ((PLS, best, searched), ("cdt", plain, {})):
+        returns = None if target is None else _run(policy, task, target, suite.grid.episodes, job.seed, workers)
+        seconds, start = time.monotonic() - start, time.monotonic()
+        rows.append(
+            _row(
+                job,
+                method,
+                task,
+                returns,
+                target=() if target is None else tuple(target),
+                steps=config.steps,
+                training_seconds=_training_seconds(first),
+                seconds=seconds,
+                **more,
+            )
+        )
+    return rows
+
+
+def _run(
+    policy: Policy, task: Task, target: Returns, episodes: int, seed: int, workers: int
+) -> Float[np.ndarray, "m r"]:
+    with Evaluator(policy, task, workers=workers) as evaluator:
+        return returns_array(evaluator.evaluate(target, episodes, seed=integer(seed, "evaluation")))
+
+
+def _row(job: Job, method: str, task: Task, returns: Float[np.ndarray, "m r"] | None, **more: Any) -> Row:
+    if returns is None:
+        means = deviations = [None, None]
+    else:
+        means, deviations = returns.mean(axis=0).tolist(), returns.std(axis=0).tolist()
+    return Row(
+        task=job.task,
+        method=method,
+        limit=task.limits[0],
+        seed=job.seed,
+        reward=means[0],
+        cost=means[1],
+        reward_deviation=deviations[0],
+        cost_deviation=deviations[1],
+        episodes=0 if returns is None else len(returns),
+        references=task.reference,
+        **more,
+    )
+
+
+def _can_be_asked(method: str) -> bool:
+    return not needs_limit(method) and not method.startswith("bc")
+
+
+def _training_seconds(directory: Path) -> float:
+    """Return how long a training took, by its log."""
+    with (directory / "training" / "log.csv").open(newline="") as stream:
+        return float([row["seconds"] for row in csv.DictReader(stream)][-1])
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None

@@ -1,0 +1,140 @@
+"""Suites: the grid of tasks, methods, limits and seeds, with the budgets of the methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lifesafe._config import from_plain, nearest, read_toml, to_plain
+from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
+from lifesafe.errors import ConfigError
+from lifesafe.policies import LearnerConfig
+
+PLS = "pls"
+"""The method of this package: a safe search with the policy of "cdt"; one job does both."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What is compared."""
+
+    tasks: tuple[str, ...]
+    """Tasks, as `lifesafe tasks` lists them."""
+    methods: tuple[str, ...]
+    """Methods, as `lifesafe train --help` lists them, and "pls"."""
+    limits: tuple[float, ...] = (20.0, 40.0)
+    """Limits on the cost of an episode."""
+    seeds: int = 5
+    """How many trainings of each."""
+    episodes: int = 20
+    """How many at the end of each training."""
+    trials: int = 30
+    """How many trials of a safe search, at the most."""
+
+    def __post_init__(self) -> None:
+        for method in self.methods:
+            if method not in (*METHODS, PLS):
+                raise ConfigError(f"There is no method {method!r}.{nearest(method, [*METHODS, PLS])}")
+        for name in ("tasks", "methods", "limits"):
+            if not getattr(self, name):
+                raise ConfigError(f"{name} must not be empty.")
+        for name in ("seeds", "episodes", "trials"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training and what is measured with it.
+
+    Attributes:
+        task: The task.
+        method: The method.
+        limits: For which limits; several if one training serves them all.
+        seed: Decides everything that is random.
+    """
+
+    task: str
+    method: str
+    limits: tuple[float, ...]
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """A name that no other job of its suite has."""
+        return "-".join([self.task, self.method, *(f"{limit:g}" for limit in self.limits), str(self.seed)])
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A grid, and the settings that differ from the methods' own.
+
+    Attributes:
+        name: Of the suite.
+        grid: What is compared.
+        settings: Changed settings of methods, by name; "pls" has those of "cdt".
+    """
+
+    name: str
+    grid: Grid
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def jobs(self) -> list[Job]:
+        """Return all jobs, cheap comparisons last: tasks, then seeds, then methods."""
+        grid = self.grid
+        methods = [method for method in grid.methods if method != "cdt" or PLS not in grid.methods]
+        return [
+            Job(task, method, limits, seed)
+            for seed in range(grid.seeds)
+            for task in grid.tasks
+            for method in methods
+            for limits in ([(limit,) for limit in grid.limits] if _one_by_one(method) else [grid.limits])
+        ]
+
+    def config(self, job: Job) -> LearnerConfig:
+        """Return the settings of a job's training.
+
+        Raises:
+            ConfigError: If a setting does not exist or does not fit.
+        """
+        method = "cdt" if job.method == PLS else job.method
+        config = method_config(method, limits=job.limits[:1], task=job.task)
+        changed = {**to_plain(config), **self.settings.get(method, {})}
+        return from_plain(type(config), changed, source=f"suite {self.name}, settings.{method}")
+
+
+def load_suite(name: str | Path) -> Suite:
+    """Return a suite by its name, or from a TOML file.
+
+    The file has a table `grid` with the fields of `Grid`, and a table `settings.METHOD` for each method whose settings
+    differ from its own.
+
+    Raises:
+        ConfigError: If there is none, or it is not one.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        plain = read_toml(path)
+    else:
+        own = {entry.name.removesuffix(".toml"): entry for entry in files(__package__).joinpath("suites").iterdir()}
+        if str(name) not in own:
+            known = ", ".join(sorted(own))
+            raise ConfigError(f"There is no suite {str(name)!r}; there are {known}, or give a file that ends in .toml.")
+        plain = read_toml(str(own[str(name)]))
+    unknown = plain.keys() - {"grid", "settings"}
+    if unknown or "grid" not in plain:
+        raise ConfigError(f"{name}: a suite has a table grid and tables settings.METHOD; got {sorted(plain)}.")
+    suite = Suite(path.stem, from_plain(Grid, plain["grid"], source=f"{name}, grid"), plain.get("settings", {}))
+    for method in suite.settings:
+        if method not in METHODS:
+            raise ConfigError(f"{name}: settings.{method} is about no method.{nearest(method, METHODS)}")
+    for job in suite.jobs():
+        suite.config(job)
+    return suite
+
+
+def _one_by_one(method: str) -> bool:
+    return method != PLS and needs_limit(method)

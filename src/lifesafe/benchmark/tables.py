@@ -1,0 +1,206 @@
+"""Tables of results: text that is the same for the same rows, whoever makes it.
+
+A cell is mean and standard deviation over seeds of the normalized reward and of the cost as a share of its limit, up to
+1 of which is safe. Bold is the best reward of those that are safe; what is unsafe is marked.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from lifesafe.benchmark.results import Cell, Key, Row, Table
+
+Format = Literal["md", "tex", "csv", "html"]
+
+NAMES = {
+    "pls": "PLS (ours)",
+    "cdt": "CDT",
+    "cdt-osrl": "CDT (OSRL)",
+    "dt-cost": "DT-Cost",
+    "rvs": "RvS",
+    "bc-all": "BC-All",
+    "bc-safe": "BC-Safe",
+    "bc-frontier": "BC-Frontier",
+    "bcq-lag": "BCQ-Lag",
+    "bcq-lag-osrl": "BCQ-Lag (OSRL)",
+    "bear-lag": "BEAR-Lag",
+    "bear-lag-osrl": "BEAR-Lag (OSRL)",
+    "cpq": "CPQ",
+    "cpq-osrl": "CPQ (OSRL)",
+    "coptidice": "COptiDICE",
+    "coptidice-osrl": "COptiDICE (OSRL)",
+    "ccac": "CCAC",
+    "ccac-osrl": "CCAC (authors)",
+}
+"""What methods are called in tables, in the order of columns: ours last."""
+COLUMNS = (*(name for name in NAMES if name != "pls"), "pls")
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a format writes a number that stands out."""
+
+    best: Callable[[str], str]
+    unsafe: Callable[[str], str]
+    missing: str
+
+
+_STYLES = {
+    "md": Style(lambda text: f"**{text}**", lambda text: f"{text} ✗", "–"),
+    "tex": Style(lambda text: rf"\textbf{{{text}}}", lambda text: rf"\textcolor{{red}}{{{text}}}", "--"),
+    "html": Style(lambda text: f"<strong>{text}</strong>", lambda text: f'<span class="unsafe">{text}</span>', "–"),
+}
+
+
+def table_text(table: Table, form: Format) -> str:
+    """Return a table as text."""
+    return {"md": _markdown, "tex": _latex, "csv": _csv, "html": _html}[form](table)
+
+
+def summary(rows: list[Row]) -> dict[str, dict[str, int]]:
+    """Return, for each method, in how many cells it is safe and the best of the safe, and what its search took."""
+    table = Table.of(rows)
+    counts: dict[str, dict[str, int]] = {}
+    for method in sorted(table.methods, key=_column):
+        cells = {key: cell for key, cell in table.cells.items() if key.method == method}
+        of_method = [row for row in rows if row.method == method]
+        counts[method] = {
+            "cells": len(cells),
+            "safe": sum(cell.safe for cell in cells.values()),
+            "best safe": sum(table.best(key.task, key.limit) == method for key in cells),
+            "idle seeds": sum(cell.idle for cell in cells.values()),
+            "trials": sum(row.trials for row in of_method),
+            "trials above the limit": sum(row.violations for row in of_method),
+            "online episodes": sum(row.online_episodes for row in of_method),
+        }
+    return counts
+
+
+def _column(method: str) -> tuple[int, str]:
+    return (COLUMNS.index(method) if method in COLUMNS else len(COLUMNS), method)
+
+
+def _methods(table: Table) -> list[str]:
+    return sorted(table.methods, key=_column)
+
+
+def _words(table: Table, task: str, limit: float, style: Style) -> list[tuple[str, str]]:
+    """Return reward and cost of every method, as words."""
+    best = table.best(task, limit)
+    words = []
+    for method in _methods(table):
+        cell = table.cells.get(Key(task, method, limit))
+        if cell is None or not cell.seeds:
+            words.append((style.missing, style.missing))
+            continue
+        reward, cost = _pair(cell.reward, cell.reward_deviation, cell), _pair(cell.cost, cell.cost_deviation, cell)
+        reward = style.best(reward) if method == best else reward
+        words.append((reward, cost) if cell.safe else (reward, style.unsafe(cost)))
+    return words
+
+
+def _pair(mean: float, deviation: float, cell: Cell) -> str:
+    return f"{mean:.2f} ± {deviation:.2f}" if cell.seeds > 1 else f"{mean:.2f}"
+
+
+def _markdown(table: Table) -> str:
+    names = [NAMES.get(method, method) for method in _methods(table)]
+    lines = []
+    for limit in table.limits:
+        lines += [f"## Limit {limit:g}", "", f"| task | | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
+        for task in table.tasks:
+            words = _words(table, task, limit, _STYLES["md"])
+            lines.append(f"| {task} | reward | {' | '.join(reward for reward, _ in words)} |")
+            lines.append(f"| | cost | {' | '.join(cost for _, cost in words)} |")
+        lines.append("")
+    lines += [
+        "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
+        f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _latex(table: Table) -> str:
+    methods = _methods(table)
+    names = " & ".join(_tex(NAMES.get(method, method)) for method in methods)
+    lines = [r"% needs booktabs and xcolor", rf"\begin{{tabular}}{{ll{'c' * len(methods)}}}"]
+    for limit in table.limits:
+        lines += [r"\toprule", rf"\multicolumn{{{2 + len(methods)}}}{{l}}{{limit {limit:g}}} \\", r"\midrule"]
+        lines += [rf"Task & Metric & {names} \\", r"\midrule"]
+        for task in table.tasks:
+            words = [
+                (reward.replace("±", r"$\pm$"), cost.replace("±", r"$\pm$"))
+                for reward, cost in _words(table, task, limit, _STYLES["tex"])
+            ]
+            lines.append(rf"{_tex(task)} & reward & {' & '.join(reward for reward, _ in words)} \\")
+            lines.append(rf" & cost & {' & '.join(cost for _, cost in words)} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _csv(table: Table) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["limit", "task", "method", "reward", "reward_std", "cost", "cost_std", "seeds", "idle", "verdict"])
+    for limit in table.limits:
+        for task in table.tasks:
+            for method in _methods(table):
+                cell = table.cells.get(Key(task, method, limit))
+                if cell is None:
+                    continue
+                numbers = (cell.reward, cell.reward_deviation, cell.cost, cell.cost_deviation)
+                written = ["" if math.isnan(number) else f"{number:.4f}" for number in numbers]
+                writer.writerow(
+                    [f"{limit:g}", task, method, *written, cell.seeds, cell.idle, _verdict(table, task, limit, method)]
+                )
+    return stream.getvalue()
+
+
+def _html(table: Table) -> str:
+    methods = _methods(table)
+    heads = "".join(f"<th>{html.escape(NAMES.get(method, method))}</th>" for method in methods)
+    lines = ["<table>"]
+    for limit in table.limits:
+        lines.append(f"<thead><tr><th>limit {limit:g}</th><th></th>{heads}</tr></thead><tbody>")
+        for task in table.tasks:
+            words = _words(table, task, limit, _STYLES["html"])
+            rewards = "".join(f"<td>{reward}</td>" for reward, _ in words)
+            costs = "".join(f"<td>{cost}</td>" for _, cost in words)
+            lines.append(f"<tr><th rowspan=2>{html.escape(task)}</th><td>reward</td>{rewards}</tr>")
+            lines.append(f"<tr><td>cost</td>{costs}</tr>")
+        lines.append("</tbody>")
+    return "\n".join([*lines, "</table>", ""])
+
+
+def _verdict(table: Table, task: str, limit: float, method: str) -> str:
+    cell = table.cells[Key(task, method, limit)]
+    if not cell.seeds:
+        return "idle"
+    if not cell.safe:
+        return "unsafe"
+    return "best safe" if table.best(task, limit) == method else "safe"
+
+
+def _seeds(table: Table) -> str:
+    counts = sorted({cell.seeds + cell.idle for cell in table.cells.values()})
+    return (
+        f"{counts[0]} seed" + ("s" if counts[0] > 1 else "")
+        if len(counts) == 1
+        else f"{counts[0]} to {counts[-1]} seeds"
+    )
+
+
+def _tex(text: str) -> str:
+    return text.replace("_", r"\_").replace("&", r"\&")
+
+
+def summary_lines(counts: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
+    """Return the summary as rows of words, the heading first."""
+    heading = ["", *next(iter(counts.values()))]
+    return [heading, *([NAMES.get(method, method), *map(str, values.values())] for method, values in counts.items())]

@@ -1,0 +1,164 @@
+"""The paper's comparison from the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+from tyro.conf import Positional
+
+from lifesafe.cli.console import FAILED, OK, Directory, OutFile, print_json, say, table
+from lifesafe.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lifesafe.benchmark.runner import Event
+    from lifesafe.benchmark.suite import Suite
+
+SuiteName = Annotated[str, Positional, tyro.conf.arg(metavar="SUITE")]
+Results = Annotated[tuple[Path, ...], Positional, tyro.conf.arg(metavar="RESULTS")]
+
+
+def bench_run(
+    suite: SuiteName,
+    /,
+    *,
+    data: Directory = None,
+    tasks: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    limit: Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")] = (),
+    seeds: int | None = None,
+    out: Directory = None,
+    processes: int = 2,
+    threads: int = 1,
+    attempts: int = 2,
+) -> int:
+    """Run a suite: every task, method, limit and seed, each a job of its own.
+
+    Suites: smoke (minutes, checks that everything runs), cpu (the paper's grid with budgets for two cores), paper (full
+    budgets), or a TOML file of your own. Jobs that are finished are not done again, one that was killed goes on from
+    its last checkpoint, one that fails is tried again and then reported.
+
+    The protocol: the last weights count, nothing is selected on the environment, and every episode of a safe search is
+    counted.
+
+    Examples:
+        lifesafe bench run smoke
+        lifesafe bench run cpu --tasks HopperVelocity --data data --seeds 1
+        lifesafe bench table runs/bench-cpu
+
+    Exit codes: 0 all jobs are done, 2 some failed or an error, 130 interrupted (run it again to go on).
+
+    Args:
+        suite: Name of a suite, or a TOML file.
+        data: Directory with a file TASK.hdf5, in the layout of DSRL, for each task; or a single such file if there is
+            one task. Tasks without a file use the public data.
+        tasks: Only these tasks.
+        methods: Only these methods.
+        limit: Only these limits.
+        seeds: So many seeds instead of the suite's.
+        out: Directory of the results; unless given, runs/bench-SUITE.
+        processes: How many jobs run at once.
+        threads: How many threads each may use.
+        attempts: How often a job is tried.
+    """
+    from dataclasses import replace
+
+    from lifesafe.benchmark.runner import run_suite
+    from lifesafe.benchmark.suite import load_suite
+
+    found = load_suite(suite)
+    grid = found.grid
+    grid = replace(
+        grid,
+        tasks=tasks or grid.tasks,
+        methods=methods or grid.methods,
+        limits=limit or grid.limits,
+        seeds=grid.seeds if seeds is None else seeds,
+    )
+    chosen = replace(found, grid=grid)
+    directory = out or Path("runs") / f"bench-{found.name}"
+    failed = run_suite(
+        chosen,
+        directory,
+        data=_files(chosen, data),
+        processes=processes,
+        threads=threads,
+        attempts=attempts,
+        progress=_say,
+    )
+    for job in failed:
+        say(f"{job.name} failed; its error is in {directory / 'jobs' / job.name / 'error.txt'}.")
+    print(f"Results: {directory}")
+    return FAILED if failed else OK
+
+
+def bench_table(
+    results: Results,
+    /,
+    *,
+    format: Literal["md", "tex", "csv", "html"] = "md",
+    out: OutFile = None,
+    json: bool = False,
+) -> int:
+    """Print the table of some results: reward and cost of every method, what is safe, and what is best of that.
+
+    The same results always give the same text.
+
+    Examples:
+        lifesafe bench table runs/bench-cpu
+        lifesafe bench table runs/bench-cpu --format tex --out table.tex
+
+    Exit codes: 0 done, 2 an error.
+
+    Args:
+        results: Directories of suites, or JSON files of rows.
+        format: Markdown, LaTeX, CSV or HTML.
+        out: File to write; unless given, the table is printed.
+        json: Print the counts of the summary as JSON instead.
+    """
+    from lifesafe._files import write_atomic
+    from lifesafe.benchmark.results import Table, read_rows
+    from lifesafe.benchmark.tables import summary, summary_lines, table_text
+
+    if not results:
+        raise ConfigError("Give the directory of a suite, runs/bench-cpu, say.")
+    rows = [row for each in results for row in read_rows(each)]
+    counts = summary(rows)
+    if json:
+        print_json(counts)
+        return OK
+    text = table_text(Table.of(rows), format)
+    if out is None:
+        print(text)
+    else:
+        write_atomic(out, text)
+        print(f"Table: {out}")
+    say(table(summary_lines(counts)))
+    return OK
+
+
+def _files(suite: Suite, data: Path | None) -> dict[str, Path]:
+    """Return the data file of each task that has one."""
+    if data is None:
+        return {}
+    if data.is_file():
+        if len(suite.grid.tasks) != 1:
+            raise ConfigError(f"{data} is one file, but there are {len(suite.grid.tasks)} tasks; give a directory.")
+        return {suite.grid.tasks[0]: data}
+    found = {task: path for task in suite.grid.tasks if (path := data / f"{task}.hdf5").exists()}
+    if not found:
+        raise ConfigError(f"{data} holds none of {', '.join(f'{task}.hdf5' for task in suite.grid.tasks)}.")
+    return found
+
+
+def _say(event: Event) -> None:
+    words = {
+        "begun": "begun",
+        "done": "done",
+        "failed": "FAILED",
+        "retried": "failed, begun again",
+        "found": "done before",
+    }
+    reason = f": {event.reason}" if event.reason else ""
+    say(f"[{event.finished}/{event.total}] {event.job.name} {words[event.state]}{reason}")

@@ -1,0 +1,117 @@
+"""A suite of jobs: run, killed, resumed, failed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lifesafe.benchmark.results import read_rows
+from lifesafe.benchmark.runner import Event, run_suite
+from lifesafe.benchmark.suite import Grid, Suite, load_suite
+from lifesafe.cli import main
+
+SUITE = """
+[grid]
+tasks = ["PointCircle"]
+methods = ["bc-safe", "cdt", "pls"]
+limits = [30, 40]
+seeds = 1
+episodes = 3
+trials = 3
+
+[settings.bc-safe]
+steps = 50
+
+[settings.cdt]
+steps = 60
+batch = 16
+width = 16
+layers = 1
+heads = 2
+context = 2
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.toml"
+    path.write_text(SUITE)
+    return path
+
+
+def numbers(directory: Path) -> list[tuple[object, ...]]:
+    return [
+        (row.method, row.limit, row.reward, row.cost, row.target, row.trials, row.trial_costs)
+        for row in read_rows(directory)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
+def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_path: Path) -> None:
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert run_suite(load_suite(suite), whole) == []
+    expected = numbers(whole)
+    assert [row[:2] for row in expected] == [
+        ("bc-safe", 30.0),
+        ("bc-safe", 40.0),
+        ("pls", 30.0),
+        ("cdt", 30.0),
+        ("pls", 40.0),
+        ("cdt", 40.0),
+    ]
+    assert all(row.fingerprint and row.versions for row in read_rows(whole))
+
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lifesafe.cli", "bench", "run", str(suite), "--out", str(killed), "--processes", "1"],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while not list((killed / "rows").glob("*.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 0 < len(list((killed / "rows").glob("*.json"))) < 3
+
+    told: list[Event] = []
+    assert run_suite(load_suite(suite), killed, progress=told.append) == []
+    assert told[0].state == "found"
+    assert numbers(killed) == expected
+
+
+def test_a_job_that_fails_is_tried_again_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:
+    grid = Grid(tasks=("PointCircle",), methods=("bc-safe", "bc-all"), limits=(40.0,), seeds=1, episodes=2)
+    suite = Suite("broken", grid, {"bc-all": {"steps": 5}, "bc-safe": {"steps": 5}})
+    wrong = tmp_path / "PointCircle.hdf5"
+    wrong.write_bytes(b"no data")
+    told: list[Event] = []
+    failed = run_suite(suite, tmp_path / "out", data={"PointCircle": wrong}, progress=told.append)
+    assert [job.method for job in failed] == ["bc-safe", "bc-all"]
+    assert [event.state for event in told] == ["begun", "retried", "failed"] * 2
+    assert "DatasetError" in told[2].reason
+    assert "DatasetError" in (tmp_path / "out" / "jobs" / failed[0].name / "error.txt").read_text()
+    assert run_suite(suite, tmp_path / "out") == []  # with the right data
+
+
+def test_the_commands_run_a_suite_and_print_its_table(
+    suite: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = str(tmp_path / "out")
+    run = ["bench", "run", str(suite), "--methods", "bc-safe", "--limit", "40", "--out", out]
+    assert main(run) == 0
+    assert main(run) == 0  # nothing left to do
+    assert "PointCircle-bc-safe-40-0 done before" in capfd.readouterr().err
+    assert main(["bench", "table", out]) == 0
+    told = capfd.readouterr()
+    assert "| task | | BC-Safe |" in told.out
+    assert "best safe" in told.err
+    table = tmp_path / "table.tex"
+    assert main(["bench", "table", out, "--format", "tex", "--out", str(table)]) == 0
+    assert r"\begin{tabular}" in table.read_text()
+    assert main(["bench", "table", str(tmp_path / "nothing")]) == 2
+    assert main(["bench", "run", str(suite), "--data", str(tmp_path)]) == 2
+    assert "holds none of PointCircle.hdf5" in capfd.readouterr().err

@@ -1,0 +1,86 @@
+"""Suites: which jobs there are, and with which settings."""
+
+from pathlib import Path
+
+import pytest
+
+from lifesafe.baselines import CPQConfig
+from lifesafe.benchmark.suite import Grid, Job, Suite, load_suite
+from lifesafe.errors import ConfigError
+
+GRID = """
+[grid]
+tasks = ["PointCircle"]
+methods = ["cpq", "bc-all", "cdt", "pls"]
+limits = [20, 40]
+seeds = 2
+
+[settings.cpq]
+steps = 7
+"""
+
+
+def suite_of(directory: Path, text: str) -> Suite:
+    path = directory / "small.toml"
+    path.write_text(text)
+    return load_suite(path)
+
+
+def test_a_method_for_one_limit_has_a_job_for_each_and_others_one_for_all(tmp_path: Path) -> None:
+    jobs = suite_of(tmp_path, GRID).jobs()
+    assert [(job.method, job.limits) for job in jobs if job.seed == 0] == [
+        ("cpq", (20.0,)),
+        ("cpq", (40.0,)),
+        ("bc-all", (20.0, 40.0)),
+        ("pls", (20.0, 40.0)),  # and with it cdt, the same training
+    ]
+    assert len({job.name for job in jobs}) == len(jobs) == 8
+
+
+def test_cdt_without_a_search_is_a_job_of_its_own(tmp_path: Path) -> None:
+    jobs = suite_of(tmp_path, GRID.replace(', "pls"', "")).jobs()
+    assert [job.method for job in jobs if job.seed == 0] == ["cpq", "cpq", "bc-all", "cdt"]
+
+
+def test_settings_and_limits_reach_the_training(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, GRID)
+    config = suite.config(Job("PointCircle", "cpq", (40.0,), 0))
+    assert config == CPQConfig(limits=(40.0,), steps=7)
+
+
+@pytest.mark.parametrize("name", ["smoke", "cpu", "paper"])
+def test_the_suites_that_come_along_can_be_loaded(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.name == name
+    assert {job.method for job in suite.jobs()} >= {"pls", "cpq", "ccac"}
+
+
+def test_the_paper_compares_seven_methods_on_nine_tasks() -> None:
+    grid = load_suite("paper").grid
+    assert (len(grid.tasks), len(grid.methods), grid.limits, grid.seeds) == (9, 7, (20.0, 40.0), 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("cpq", "cqp"), "Did you mean 'cpq'"),
+        (("steps = 7", "stepz = 7"), "Did you mean 'steps'"),
+        (("seeds = 2", "seeds = 0"), "seeds must be at least 1"),
+        (("[grid]", "[gird]"), "a table grid"),
+        (("[settings.cpq]", "[settings.cpqq]"), "about no method"),
+        (("limits = [20, 40]", "limits = []"), "limits must not be empty"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        suite_of(tmp_path, GRID.replace(*change))
+
+
+def test_an_unknown_suite_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match="cpu, paper, smoke"):
+        load_suite("cluster")
+
+
+def test_a_grid_can_be_written_in_python() -> None:
+    suite = Suite("mine", Grid(tasks=("PointCircle",), methods=("bc-safe",), limits=(5.0,), seeds=1))
+    assert [job.name for job in suite.jobs()] == ["PointCircle-bc-safe-5-0"]

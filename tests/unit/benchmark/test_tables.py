@@ -1,0 +1,121 @@
+"""Tables: what is safe, what is best, and the same text for the same rows."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lifesafe.benchmark.results import Cell, Key, Row, Table, read_rows, write_rows
+from lifesafe.benchmark.tables import summary, table_text
+from lifesafe.errors import ConfigError
+
+ROW = Row(
+    task="CarCircle",
+    method="cpq",
+    limit=20.0,
+    seed=0,
+    reward=300.0,
+    cost=10.0,
+    reward_deviation=1.0,
+    cost_deviation=2.0,
+    episodes=20,
+    references=(100.0, 500.0),
+    target=(),
+    steps=100,
+    training_seconds=1.0,
+    seconds=2.0,
+)
+SEARCHED = replace(
+    ROW, method="pls", reward=400.0, cost=19.0, trials=30, violations=1, online_episodes=600, trial_costs=(19.0, 21.0)
+)
+ROWS = [
+    ROW,
+    replace(ROW, seed=1, reward=340.0, cost=14.0),
+    SEARCHED,
+    replace(SEARCHED, seed=1, reward=None, cost=None, reward_deviation=None, cost_deviation=None, episodes=0),
+    replace(ROW, method="cdt", reward=460.0, cost=30.0),
+    replace(ROW, method="cdt", reward=460.0, cost=20.0, seed=1),
+]
+
+
+def test_a_cell_is_mean_and_deviation_over_seeds() -> None:
+    cell = Cell.of(ROWS[:2])
+    assert (cell.reward, cell.cost) == (pytest.approx(0.55), pytest.approx(0.6))
+    assert (cell.reward_deviation, cell.cost_deviation) == (pytest.approx(0.05), pytest.approx(0.1))
+    assert (cell.seeds, cell.idle, cell.safe) == (2, 0, True)
+
+
+def test_a_seed_that_ran_nothing_is_told_apart() -> None:
+    cell = Cell.of(ROWS[2:4])
+    assert (cell.seeds, cell.idle, cell.reward) == (1, 1, pytest.approx(0.75))
+    nothing = Cell.of(ROWS[3:4])
+    assert (nothing.seeds, nothing.idle, nothing.safe) == (0, 1, False)
+
+
+def test_the_best_is_safe() -> None:
+    table = Table.of(ROWS)
+    assert not table.cells[Key("CarCircle", "cdt", 20.0)].safe  # 25 on average
+    assert table.best("CarCircle", 20.0) == "pls"
+    assert Table.of(ROWS[4:]).best("CarCircle", 20.0) is None
+
+
+def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
+    text = table_text(Table.of(ROWS), "md")
+    assert "| task | | CDT | CPQ | PLS (ours) |" in text
+    assert "| CarCircle | reward | 0.90 ± 0.00 | 0.55 ± 0.05 | **0.75** |" in text
+    assert "| | cost | 1.25 ± 0.25 ✗ | 0.60 ± 0.10 | 0.95 |" in text
+
+
+def test_latex_and_html_say_the_same() -> None:
+    tex, page = table_text(Table.of(ROWS), "tex"), table_text(Table.of(ROWS), "html")
+    assert r"\textbf{0.75}" in tex
+    assert r"\textcolor{red}{1.25 $\pm$ 0.25}" in tex
+    assert "<strong>0.75</strong>" in page
+    assert '<span class="unsafe">1.25 ± 0.25</span>' in page
+
+
+def test_csv_has_a_verdict_for_every_cell() -> None:
+    lines = table_text(Table.of(ROWS), "csv").splitlines()
+    assert lines[1] == "20,CarCircle,cdt,0.9000,0.0000,1.2500,0.2500,2,0,unsafe"
+    assert lines[2].endswith(",2,0,safe")
+    assert lines[3].endswith(",1,1,best safe")
+
+
+def test_the_order_of_rows_does_not_matter() -> None:
+    for form in ("md", "tex", "csv", "html"):
+        first, second = (table_text(Table.of(rows), form) for rows in (ROWS, ROWS[::-1]))  # type: ignore[arg-type]
+        assert first == second
+
+
+def test_the_summary_counts_cells_trials_and_violations() -> None:
+    counts = summary(ROWS)
+    assert counts["pls"] == {
+        "cells": 1,
+        "safe": 1,
+        "best safe": 1,
+        "idle seeds": 1,
+        "trials": 60,
+        "trials above the limit": 2,
+        "online episodes": 1200,
+    }
+    assert counts["cdt"]["safe"] == 0
+
+
+def test_rows_come_back_from_disk(tmp_path: Path) -> None:
+    write_rows(tmp_path, "first", ROWS[:3])
+    write_rows(tmp_path, "second", ROWS[3:])
+    assert read_rows(tmp_path) == ROWS
+    assert read_rows(tmp_path / "rows" / "second.json") == ROWS[3:]
+
+
+def test_results_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no results"):
+        read_rows(tmp_path)
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "rows" / "x.json").write_text("[{")
+    with pytest.raises(ConfigError, match="not JSON"):
+        read_rows(tmp_path)
+    (tmp_path / "rows" / "x.json").write_text(json.dumps([{"task": "CarCircle"}]))
+    with pytest.raises(ConfigError, match="missing key"):
+        read_rows(tmp_path)
