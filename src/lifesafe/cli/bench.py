@@ -121,9 +121,7 @@ def bench_table(
     from lifesafe.benchmark.results import Table, read_rows
     from lifesafe.benchmark.tables import summary, summary_lines, table_text
 
-    if not results:
-        raise ConfigError("Give the directory of a suite, runs/bench-cpu, say.")
-    rows = [row for each in results for row in read_rows(each)]
+    rows = [row for each in _given(results) for row in read_rows(each)]
     counts = summary(rows)
     if json:
         print_json(counts)
@@ -136,6 +134,44 @@ def bench_table(
         print(f"Table: {out}")
     say(table(summary_lines(counts)))
     return OK
+
+
+def bench_figure(
+    results: Results,
+    /,
+    *,
+    kind: Literal["scatter", "exploration"] = "scatter",
+    out: Path = Path("figure.png"),
+) -> int:
+    """Draw some results: reward against cost of every method, or the cost of every trial of the safe searches.
+
+    For target against actual returns see `lifesafe alignment`.
+
+    Examples:
+        lifesafe bench figure runs/bench-cpu --out scatter.png
+        lifesafe bench figure runs/bench-cpu --kind exploration --out exploration.pdf
+
+    Exit codes: 0 done, 2 an error.
+
+    Args:
+        results: Directories of suites, or JSON files of rows.
+        kind: What to draw.
+        out: File to write, .png, .pdf or .svg.
+    """
+    from lifesafe.benchmark.results import read_rows
+    from lifesafe.report.bench_figures import draw_exploration, draw_scatter
+    from lifesafe.report.figures import save
+
+    rows = [row for each in _given(results) for row in read_rows(each)]
+    save((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)
+    print(f"Figure: {out}")
+    return OK
+
+
+def _given(results: tuple[Path, ...]) -> tuple[Path, ...]:
+    if not results:
+        raise ConfigError("Give the directory of a suite, runs/bench-cpu, say.")
+    return results
 
 
 def _files(suite: Suite, data: Path | None) -> dict[str, Path]:

@@ -1,0 +1,53 @@
+"""Pictures of a comparison."""
+
+from dataclasses import replace
+
+import pytest
+
+from lifesafe.benchmark.results import Row
+from lifesafe.errors import ConfigError
+from lifesafe.report.bench_figures import draw_exploration, draw_scatter
+
+ROW = Row(
+    task="CarCircle",
+    method="cdt",
+    limit=20.0,
+    seed=0,
+    reward=300.0,
+    cost=90.0,
+    reward_deviation=1.0,
+    cost_deviation=2.0,
+    episodes=20,
+    references=(100.0, 500.0),
+    target=(),
+    steps=100,
+    training_seconds=1.0,
+    seconds=2.0,
+)
+SEARCHED = replace(ROW, method="pls", cost=10.0, trials=3, violations=1, trial_costs=(5.0, 21.0, 9.0))
+
+
+def test_every_task_and_limit_has_a_panel_and_every_method_a_mark() -> None:
+    rows = [ROW, SEARCHED, replace(ROW, limit=40.0), replace(ROW, task="AntRun", method="mine")]
+    figure = draw_scatter(rows)
+    shown = [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
+    assert shown == ["CarCircle, limit 20", "CarCircle, limit 40", "AntRun, limit 20", "AntRun, limit 40"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["CDT", "PLS (ours)", "mine"]
+
+
+def test_costs_beyond_the_picture_are_drawn_at_its_edge() -> None:
+    (ax,) = draw_scatter([ROW]).axes
+    marks = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]  # type: ignore[index]
+    assert marks == [3.0]
+
+
+def test_a_search_is_drawn_trial_by_trial_and_its_violations_are_counted() -> None:
+    figure = draw_exploration([ROW, SEARCHED, replace(SEARCHED, seed=1, violations=0)])
+    (ax,) = figure.axes
+    assert ax.get_title(loc="left") == "CarCircle, limit 20: 1 of 6 above"
+    assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[5.0, 21.0, 9.0]] * 2  # type: ignore[arg-type]
+
+
+def test_without_a_search_there_is_nothing_to_draw() -> None:
+    with pytest.raises(ConfigError, match="pls"):
+        draw_exploration([ROW])
