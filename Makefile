@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench bench-cdt bench-rollout docs clean
+.PHONY: help demo test check slow bench bench-cdt bench-rollout bench-baselines bench-smoke docs clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
@@ -41,6 +41,13 @@ bench-cdt: $(VENV)/.dev .venv-osrl/.installed  ## time the transformer beside OS
 
 bench-rollout: $(VENV)/.dev .venv-osrl/.installed  ## time evaluation beside OSRL's; HOPPER=FILE names data that are here
 	$(BIN)/python benchmarks/rollout.py $(if $(HOPPER),--data $(HOPPER))
+
+bench-baselines: $(VENV)/.dev .venv-osrl/.installed  ## time the baselines beside OSRL's
+	$(BIN)/python benchmarks/baselines.py
+
+bench-smoke: $(VENV)/.core  ## run every method of the comparison for a moment, and print the table
+	$(BIN)/lifesafe bench run smoke
+	$(BIN)/lifesafe bench table runs/bench-smoke
 
 # SafeOpt needs numpy < 2, so the rivals have an environment of their own.
 .venv-rivals/.installed: benchmarks/rivals.txt

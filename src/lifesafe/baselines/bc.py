@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lifesafe.baselines.markov import GaussianPolicy, snapshot

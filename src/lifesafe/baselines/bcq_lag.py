@@ -73,11 +73,12 @@ class BCQLagNetworks(ProposalNetworks):
         self.noise = self.vae.latent
 
     def propose(
-        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "m z"]
-    ) -> Float[Tensor, "m a"]:
+        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "mn z"], count: int = 1
+    ) -> Float[Tensor, "mn a"]:
         """Return actions like the logged ones, perturbed by the actor."""
-        decoded = self.vae.decode(observations, noise.clamp(-LATENT_BOUND, LATENT_BOUND))
-        actions: Tensor = actor(observations, decoded)
+        seen = observations.repeat_interleave(count, dim=0)
+        decoded = self.vae.decode(seen, noise.clamp(-LATENT_BOUND, LATENT_BOUND))
+        actions: Tensor = actor(seen, decoded)
         return actions
 
 

@@ -96,10 +96,10 @@ class BEARLagNetworks(ProposalNetworks):
         self.register_buffer("log_weight", torch.zeros(()))
 
     def propose(
-        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "m z"]
-    ) -> Float[Tensor, "m a"]:
+        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "mn z"], count: int = 1
+    ) -> Float[Tensor, "mn a"]:
         """Return samples of the actor."""
-        means, stds = actor(observations)
+        means, stds = (moment.repeat_interleave(count, dim=0) for moment in actor(observations))
         return torch.tanh(means + stds * noise)
 
 

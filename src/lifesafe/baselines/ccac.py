@@ -77,6 +77,8 @@ class CCACConfig(OfflineConfig):
     """Whether reward critics cannot be negative, as the authors' cannot."""
     optimistic_costs: bool = False
     """Whether the least of the cost critics counts, as in the authors' code, rather than the most."""
+    through_bounds: bool = False
+    """Whether a multiplier at its bound still has a gradient, as in the authors' code."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -97,6 +99,7 @@ class CCACConfig(OfflineConfig):
             "one_reference": True,
             "positive_rewards": True,
             "optimistic_costs": True,
+            "through_bounds": True,
         }
         return cls(**{**switches, **settings})
 
@@ -182,13 +185,17 @@ class ConditionalVAE(nn.Module):
 class Weight(nn.Module):
     """A multiplier for every condition."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, through_bounds: bool) -> None:
         super().__init__()
+        self._through_bounds = through_bounds
         self.layers = mlp(1, width, 2, 1)
 
     def forward(self, conditions: Float[Tensor, "m 1"]) -> Float[Tensor, " m"]:
-        weights: Tensor = self.layers(conditions).squeeze(1).clamp(*_LOG_WEIGHT_RANGE).exp()
-        return weights
+        logarithms: Tensor = self.layers(conditions).squeeze(1)
+        bounded = logarithms.clamp(*_LOG_WEIGHT_RANGE)
+        if self._through_bounds:
+            bounded = logarithms + (bounded - logarithms).detach()
+        return bounded.exp()
 
     def size(self) -> Float[Tensor, ""]:
         """Return the sum of squares of what is learned."""
@@ -208,8 +215,8 @@ class CCACNetworks(nn.Module):
         self.cost_critics = Critics(o + 1 + a, config.width, config.depth, returns=1, critics=config.critics)
         self.vae = ConditionalVAE(o + a, config.vae_width, config.latent)
         self.classifier = mlp(o + a + 1, config.vae_width, 2, 1)
-        self.cost_weight = Weight(config.vae_width)
-        self.actor_weight = Weight(config.vae_width)
+        self.cost_weight = Weight(config.vae_width, through_bounds=config.through_bounds)
+        self.actor_weight = Weight(config.vae_width, through_bounds=config.through_bounds)
         self.register_buffer("signs", signs(1, optimistic=config.optimistic_costs))
 
 

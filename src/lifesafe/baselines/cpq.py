@@ -6,7 +6,8 @@ up at actions unlike the logged ones, as a VAE judges; a reward is counted only 
 NOTE: Where OSRL departs from this, a setting says so, and `CPQConfig.osrl` has them all. The most telling: its
 conservative term has no gradient, so its cost critics are not conservative. Which actions are unlike the logged ones
 the paper leaves to a threshold on the VAE's divergence; ours is a quantile of the divergences of the logged actions
-themselves, which needs no scale.
+themselves, which needs no scale. And by the paper's rule an actor whose actions all look unsafe has no gradient and
+stays there; `rescue` mends the method in this, so it is off.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ class CPQConfig(OfflineConfig):
     """Whether sampled actions are squashed to [-1, 1] before they are judged; OSRL forgets to."""
     optimistic_costs: bool = False
     """Whether the least of the cost critics counts, as in OSRL, rather than the most."""
+    rescue: bool = False
+    """Whether the actor also learns to lower costs that exceed their limits, which the paper's does not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -173,33 +176,41 @@ class CPQLearner(OfflineLearner):
 
     def unknown_costs(self, batch: Batch) -> Float[Tensor, " k"]:
         """Return what the cost critics expect of actions unlike the logged ones."""
-        observations = batch.observations.repeat_interleave(self.config.samples, dim=0)
+        count = self.config.samples
         with torch.no_grad():
-            actions = self.sampled(observations, squashed=self.config.squashed)
-            pairs = torch.cat([observations, actions], dim=1)
+            actions = self.sampled(batch.observations, count=count, squashed=self.config.squashed)
+            pairs = torch.cat([batch.observations.repeat_interleave(count, dim=0), actions], dim=1)
             divergences = divergence(*self.model.vae.encode(pairs))
-            logged = divergence(*self.model.vae.encode(batch.pairs))
+        if self.config.unknown == "quarter":
+            unknown = divergences >= divergences.quantile(0.75)
+        else:
+            with torch.no_grad():
+                logged = divergence(*self.model.vae.encode(batch.pairs))
+            unknown = divergences > logged.quantile(self.config.known)
         if not self.config.conservative:
             with torch.no_grad():
                 expected = careful(self.slow["cost_critics"](pairs), self.model.signs[1:])
-        else:
-            expected = self.model.cost_critics(pairs).mean(1)  # so that every critic learns from it
-        if self.config.unknown == "quarter":
-            return (expected * (divergences >= divergences.quantile(0.75))).mean(-1)
-        unknown = divergences > logged.quantile(self.config.known)
-        floor = self.config.margin * self.model.limits.squeeze(1)  # with none unknown, nothing is lacking
-        return torch.where(unknown.any(), (expected * unknown).sum(-1) / unknown.sum().clamp(min=1), floor)
+            return (expected * unknown).mean(-1)
+        if not unknown.any():
+            return self.config.margin * self.model.limits.squeeze(1)  # nothing is lacking
+        costs: Tensor = self.model.cost_critics(pairs[unknown]).mean((1, 2))  # so that every critic learns from it
+        return costs
 
     def actor_loss(self, batch: Batch) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss of the actor, and the share of its actions that keep the limits."""
         pairs = torch.cat([batch.observations, self.sampled(batch.observations)], dim=1)
-        safe = self.safe(careful(self.model.cost_critics(pairs), self.model.signs[1:]))
-        rewards = careful(self.model.reward_critics(pairs), self.model.signs[:1])
-        return -(safe * rewards).mean(), safe.float().mean()
+        costs = careful(self.model.cost_critics(pairs), self.model.signs[1:])
+        safe = self.safe(costs)
+        loss = -(safe * careful(self.model.reward_critics(pairs), self.model.signs[:1])).mean()
+        if self.config.rescue:
+            loss = loss + (costs - self.model.limits).relu().mean(-1).sum()
+        return loss, safe.float().mean()
 
-    def sampled(self, observations: Float[Tensor, "m o"], *, squashed: bool = True) -> Float[Tensor, "m a"]:
-        """Return a sample of the actor for each observation."""
-        means, stds = self.model.actor(observations)
+    def sampled(
+        self, observations: Float[Tensor, "m o"], *, count: int = 1, squashed: bool = True
+    ) -> Float[Tensor, "mn a"]:
+        """Return so many samples of the actor for each observation, one after the other."""
+        means, stds = (moment.repeat_interleave(count, dim=0) for moment in self.model.actor(observations))
         actions: Tensor = means + stds * self.normal(*means.shape)
         return torch.tanh(actions) if squashed else actions
 

@@ -19,7 +19,7 @@ _LOG_2PI = math.log(2 * math.pi)
 
 
 class Critics(nn.Module):
-    """Perceptrons of one shape, side by side: the first layer is one product for all, the others a batched one.
+    """Perceptrons of one shape, side by side.
 
     For every return (the reward, each cost) there are as many critics; their weights are drawn independently.
     """
@@ -34,13 +34,24 @@ class Critics(nn.Module):
         self.biases = nn.ParameterList(_uniform((members, 1, j), i) for i, j in itertools.pairwise(sizes))
 
     def forward(self, inputs: Float[Tensor, "m i"]) -> Float[Tensor, "r q m"]:
+        # A GPU is meant for few large products; a CPU took some 15 % less time for one critic after the other.
+        values = self._in_turn(inputs) if inputs.device.type == "cpu" else self._at_once(inputs)
+        return values.view(self.returns, self.critics, len(inputs))
+
+    def _at_once(self, inputs: Float[Tensor, "m i"]) -> Float[Tensor, "rq m 1"]:
+        """Return the values of all critics; the first layer is one product, the others batched ones."""
+        hidden: Tensor = self.first(inputs).view(len(inputs), self.returns * self.critics, -1).transpose(0, 1)
+        for weight, bias in zip(self.weights, self.biases, strict=True):
+            hidden = torch.baddbmm(bias, relu(hidden), weight)
+        return hidden
+
+    def _in_turn(self, inputs: Float[Tensor, "m i"]) -> Float[Tensor, "rq m 1"]:
+        """Return the values of one critic after the other."""
         members = self.returns * self.critics
-        hidden = relu(self.first(inputs)).view(len(inputs), members, -1).transpose(0, 1)
-        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            hidden = torch.baddbmm(bias, hidden, weight)
-            if layer < len(self.weights) - 1:
-                hidden = relu(hidden)
-        return hidden.view(self.returns, self.critics, len(inputs))
+        first = self.first.weight.view(members, -1, inputs.shape[1]).transpose(1, 2)
+        weights = zip(*(layer.unbind() for layer in (first, *self.weights)), strict=True)
+        biases = zip(*(layer.unbind() for layer in (self.first.bias.view(members, 1, -1), *self.biases)), strict=True)
+        return torch.stack([_perceptron(inputs, *member) for member in zip(weights, biases, strict=True)])
 
 
 class GaussianActor(nn.Module):
@@ -113,6 +124,15 @@ def follow(target: nn.Module, network: nn.Module, rate: float) -> None:
     """Move a target network a little towards the network it follows."""
     for slow, fast in zip(target.parameters(), network.parameters(), strict=True):
         slow.lerp_(fast, rate)
+
+
+def _perceptron(
+    inputs: Float[Tensor, "m i"], weights: tuple[Tensor, ...], biases: tuple[Tensor, ...]
+) -> Float[Tensor, "m 1"]:
+    hidden = torch.addmm(biases[0], inputs, weights[0])
+    for weight, bias in zip(weights[1:], biases[1:], strict=True):
+        hidden = torch.addmm(bias, hidden.relu_(), weight)
+    return hidden
 
 
 def _uniform(shape: tuple[int, ...], inputs: int) -> nn.Parameter:

@@ -19,6 +19,7 @@ from lifesafe.baselines.transitions import Batch, Ends, Transitions
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
+from lifesafe.policies.memory import keep_freed_memory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,8 @@ class OfflineLearner(ABC):
     ) -> None:
         self.config = config
         self.device = torch.device(device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
         self.sizes = {
             "observations": dataset.observations.shape[1],
             "actions": dataset.actions.shape[1],

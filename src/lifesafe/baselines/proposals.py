@@ -110,9 +110,9 @@ class ProposalNetworks(nn.Module):
         self.register_buffer("signs", signs(sizes["costs"], optimistic=config.optimistic_costs))
 
     def propose(
-        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "m z"]
-    ) -> Float[Tensor, "m a"]:
-        """Return the actor's action for each observation; normal noise decides which."""
+        self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "mn z"], count: int = 1
+    ) -> Float[Tensor, "mn a"]:
+        """Return so many actions for each observation, one after the other; normal noise decides which."""
         raise NotImplementedError
 
 
@@ -132,7 +132,8 @@ class ProposalPolicy(MarkovPolicy):
     ) -> Float[Tensor, "m a"]:
         count = self.config.choices
         seen = observations.repeat_interleave(count, dim=0)
-        proposed = self.model.propose(self.model.actor, seen, self._noise[times % _MOMENTS].flatten(0, 1))
+        noise = self._noise[times % _MOMENTS].flatten(0, 1)
+        proposed = self.model.propose(self.model.actor, observations, noise, count)
         if count == 1:
             return proposed
         values = self.model.critics(torch.cat([seen, proposed], dim=1))
@@ -179,7 +180,8 @@ class ProposalLearner(OfflineLearner):
         """Return what the critics should say: what the step brought, and what the best proposal makes of the rest."""
         count = self.config.proposals
         observations = batch.next_observations.repeat_interleave(count, dim=0)
-        actions = self.model.propose(self.slow["actor"], observations, self.normal(len(observations), self.model.noise))
+        noise = self.normal(len(observations), self.model.noise)
+        actions = self.model.propose(self.slow["actor"], batch.next_observations, noise, count)
         values = self.slow["critics"](torch.cat([observations, actions], dim=1))
         coming = mixed(values, self.model.signs, self.config.mixture).view(len(values), -1, count)
         coming = coming.amax(-1) if self.config.costliest else best_of(coming, self.model.multipliers.values)
