@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lifesafe.benchmark.processes import Processes
 from lifesafe.benchmark.results import read_rows
 from lifesafe.benchmark.runner import Event, run_suite
 from lifesafe.benchmark.suite import Grid, Suite, load_suite
@@ -53,7 +54,7 @@ def numbers(directory: Path) -> list[tuple[object, ...]]:
 @pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
 def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_path: Path) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    assert run_suite(load_suite(suite), whole) == []
+    assert run_suite(load_suite(suite), whole, Processes(load_suite(suite), whole)) == []
     expected = numbers(whole)
     assert [row[:2] for row in expected] == [
         ("bc-safe", 30.0),
@@ -78,7 +79,7 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_pat
     assert 0 < len(list((killed / "rows").glob("*.json"))) < 3
 
     told: list[Event] = []
-    assert run_suite(load_suite(suite), killed, progress=told.append) == []
+    assert run_suite(load_suite(suite), killed, Processes(load_suite(suite), killed), progress=told.append) == []
     assert told[0].state == "found"
     assert numbers(killed) == expected
 
@@ -89,12 +90,13 @@ def test_a_job_that_fails_is_tried_again_reported_and_does_not_stop_the_others(t
     wrong = tmp_path / "PointCircle.hdf5"
     wrong.write_bytes(b"no data")
     told: list[Event] = []
-    failed = run_suite(suite, tmp_path / "out", data={"PointCircle": wrong}, progress=told.append)
+    out = tmp_path / "out"
+    failed = run_suite(suite, out, Processes(suite, out, data={"PointCircle": wrong}), progress=told.append)
     assert [job.method for job in failed] == ["bc-safe", "bc-all"]
     assert [event.state for event in told] == ["begun", "retried", "failed"] * 2
     assert "DatasetError" in told[2].reason
-    assert "DatasetError" in (tmp_path / "out" / "jobs" / failed[0].name / "error.txt").read_text()
-    assert run_suite(suite, tmp_path / "out") == []  # with the right data
+    assert "DatasetError" in (out / "jobs" / failed[0].name / "error.txt").read_text()
+    assert run_suite(suite, out, Processes(suite, out)) == []  # with the right data
 
 
 def test_the_commands_run_a_suite_and_print_its_table(
@@ -115,3 +117,26 @@ def test_the_commands_run_a_suite_and_print_its_table(
     assert main(["bench", "table", str(tmp_path / "nothing")]) == 2
     assert main(["bench", "run", str(suite), "--data", str(tmp_path)]) == 2
     assert "holds none of PointCircle.hdf5" in capfd.readouterr().err
+
+
+@pytest.mark.slow  # Ray takes its time to begin
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, tmp_path: Path) -> None:
+    from lifesafe.benchmark.cluster import RayTasks
+
+    chosen = load_suite(suite)
+    local, remote = tmp_path / "local", tmp_path / "remote"
+    assert run_suite(chosen, local, Processes(chosen, local, processes=2)) == []
+    assert run_suite(chosen, remote, RayTasks(chosen, remote, cpus=0.5)) == []
+    assert numbers(remote) == numbers(local)
+    assert not list(remote.glob(".ray-*"))
+
+    wrong = tmp_path / "PointCircle.hdf5"
+    wrong.write_bytes(b"no data")
+    grid = Grid(tasks=("PointCircle",), methods=("bc-all",), limits=(40.0,), seeds=1, episodes=2)
+    broken = Suite("broken", grid, {"bc-all": {"steps": 5}})
+    told: list[Event] = []
+    pool = RayTasks(broken, tmp_path / "out", data={"PointCircle": wrong})
+    assert len(run_suite(broken, tmp_path / "out", pool, progress=told.append)) == 1
+    assert [event.state for event in told] == ["begun", "retried", "failed"]
+    assert "DatasetError" in told[-1].reason

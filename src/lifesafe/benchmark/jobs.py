@@ -41,6 +41,7 @@ def run_job(
     data: Path | None,
     directory: Path,
     *,
+    device: str = "cpu",
     workers: int = 0,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Row]:
@@ -51,6 +52,7 @@ def run_job(
         suite: What it belongs to.
         data: The file to learn from; the task's own data unless given.
         directory: Of this job alone.
+        device: Where to train.
         workers: Processes that run episodes; 0 for none but this one.
         progress: Called as training goes on.
     """
@@ -61,10 +63,10 @@ def run_job(
         rows = [
             row
             for limit in job.limits
-            for row in _life(job, suite, task.with_limits(limit), dataset, directory, workers, progress)
+            for row in _life(job, suite, task.with_limits(limit), dataset, directory, device, workers, progress)
         ]
     else:
-        rows = _baseline(job, suite, task, dataset, directory, workers, progress)
+        rows = _baseline(job, suite, task, dataset, directory, device, workers, progress)
     name = "" if data is None else data.name
     versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
     return [replace(row, data=name, fingerprint=dataset.fingerprint, versions=versions) for row in rows]
@@ -76,13 +78,19 @@ def _baseline(
     task: Task,
     dataset: Dataset,
     directory: Path,
+    device: str,
     workers: int,
     progress: Callable[[Progress], None] | None,
 ) -> list[Row]:
     """Train, and run the policy under every limit."""
     config = suite.config(job)
     policy = train(
-        config, dataset, seed=integer(job.seed, "training"), directory=directory, progress=progress, log="csv"
+        config,
+        dataset,
+        seed=integer(job.seed, "training"),
+        directory=directory,
+        device=device,
+        progress=progress,
     )
     best = float(dataset.returns[:, 0].max())
     rows = []
@@ -111,6 +119,7 @@ def _life(
     task: Task,
     dataset: Dataset,
     directory: Path,
+    device: str,
     workers: int,
     progress: Callable[[Progress], None] | None,
 ) -> list[Row]:
@@ -124,7 +133,7 @@ def _life(
         (place / ".policy").rename(place / "policy")
     schedule = replace(default_schedule(task), trials=suite.grid.trials)
     with Lifetime.open(place, task, config, data=dataset, seed=job.seed, schedule=schedule, workers=workers) as life:
-        policy = life.train(progress)
+        policy = life.train(progress, device=device)
         start = time.monotonic()
         try:
             recommended = life.optimize()

@@ -31,6 +31,11 @@ def bench_run(
     out: Directory = None,
     processes: int = 2,
     threads: int = 1,
+    device: str = "cpu",
+    ray: bool = False,
+    address: str | None = None,
+    cpus: float = 1.0,
+    gpus: float = 0.0,
     attempts: int = 2,
 ) -> int:
     """Run a suite: every task, method, limit and seed, each a job of its own.
@@ -42,9 +47,12 @@ def bench_run(
     The protocol: the last weights count, nothing is selected on the environment, and every episode of a safe search is
     counted.
 
+    With --ray the jobs run on Ray, on this machine or, with --address, on a cluster; the machines need not share files.
+
     Examples:
         lifesafe bench run smoke
         lifesafe bench run cpu --tasks HopperVelocity --data data --seeds 1
+        lifesafe bench run paper --data data --ray --address auto --cpus 2 --gpus 0.25
         lifesafe bench table runs/bench-cpu
 
     Exit codes: 0 all jobs are done, 2 some failed or an error, 130 interrupted (run it again to go on).
@@ -58,13 +66,19 @@ def bench_run(
         limit: Only these limits.
         seeds: So many seeds instead of the suite's.
         out: Directory of the results; unless given, runs/bench-SUITE.
-        processes: How many jobs run at once.
-        threads: How many threads each may use.
+        processes: How many jobs run at once; without --ray.
+        threads: How many threads each may use; without --ray.
+        device: Where to train: cpu, cuda, cuda:1 or mps; without --ray.
+        ray: Run the jobs on Ray.
+        address: Of a Ray cluster: auto, or ray://host:10001; this machine alone unless given.
+        cpus: Processors that each job asks Ray for.
+        gpus: GPUs that each job asks Ray for, 0.25 say; if any, it trains on one.
         attempts: How often a job is tried.
     """
     from dataclasses import replace
 
-    from lifesafe.benchmark.runner import run_suite
+    from lifesafe.benchmark.processes import Processes
+    from lifesafe.benchmark.runner import Pool, run_suite
     from lifesafe.benchmark.suite import load_suite
 
     found = load_suite(suite)
@@ -78,15 +92,15 @@ def bench_run(
     )
     chosen = replace(found, grid=grid)
     directory = out or Path("runs") / f"bench-{found.name}"
-    failed = run_suite(
-        chosen,
-        directory,
-        data=_files(chosen, data),
-        processes=processes,
-        threads=threads,
-        attempts=attempts,
-        progress=_say,
-    )
+    files = _files(chosen, data)
+    pool: Pool
+    if ray:
+        from lifesafe.benchmark.cluster import RayTasks
+
+        pool = RayTasks(chosen, directory, data=files, address=address, cpus=cpus, gpus=gpus)
+    else:
+        pool = Processes(chosen, directory, data=files, processes=processes, threads=threads, device=device)
+    failed = run_suite(chosen, directory, pool, attempts=attempts, progress=_say)
     for job in failed:
         say(f"{job.name} failed; its error is in {directory / 'jobs' / job.name / 'error.txt'}.")
     print(f"Results: {directory}")
