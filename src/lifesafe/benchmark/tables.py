@@ -19,7 +19,7 @@ from lifesafe.benchmark.results import Cell, Key, Row, Table
 Format = Literal["md", "tex", "csv", "html"]
 
 NAMES = {
-    "pls": "PLS (ours)",
+    "pls": "PLS",
     "cdt": "CDT",
     "cdt-osrl": "CDT (OSRL)",
     "dt-cost": "DT-Cost",

@@ -112,12 +112,14 @@ def bench_table(
     /,
     *,
     format: Literal["md", "tex", "csv", "html"] = "md",
+    published: bool = False,
     out: OutFile = None,
     json: bool = False,
 ) -> int:
     """Print the table of some results: reward and cost of every method, what is safe, and what is best of that.
 
-    The same results always give the same text.
+    The same results always give the same text. With --published, the paper's own numbers for these tasks and limits
+    follow; they are from the public data, and comparable only as far as yours are.
 
     Examples:
         lifesafe bench table runs/bench-cpu
@@ -128,6 +130,7 @@ def bench_table(
     Args:
         results: Directories of suites, or JSON files of rows.
         format: Markdown, LaTeX, CSV or HTML.
+        published: Add the table of the paper.
         out: File to write; unless given, the table is printed.
         json: Print the counts of the summary as JSON instead.
     """
@@ -140,7 +143,15 @@ def bench_table(
     if json:
         print_json(counts)
         return OK
-    text = table_text(Table.of(rows), format)
+    shown = Table.of(rows)
+    text = table_text(shown, format)
+    if published:
+        from lifesafe.benchmark.published import SOURCE, published_for
+
+        text += (
+            "\n" + {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n", "html": f"<h2>{SOURCE}</h2>\n", "csv": ""}[format]
+        )
+        text += table_text(published_for(shown), format)
     if out is None:
         print(text)
     else:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lifesafe.benchmark.published import published, published_for
 from lifesafe.benchmark.results import Cell, Key, Row, Table, read_rows, write_rows
 from lifesafe.benchmark.tables import summary, table_text
 from lifesafe.errors import ConfigError
@@ -62,7 +63,7 @@ def test_the_best_is_safe() -> None:
 
 def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
     text = table_text(Table.of(ROWS), "md")
-    assert "| task | | CDT | CPQ | PLS (ours) |" in text
+    assert "| task | | CDT | CPQ | PLS |" in text
     assert "| CarCircle | reward | 0.90 ± 0.00 | 0.55 ± 0.05 | **0.75** |" in text
     assert "| | cost | 1.25 ± 0.25 ✗ | 0.60 ± 0.10 | 0.95 |" in text
 
@@ -119,3 +120,20 @@ def test_results_that_are_none_are_refused(tmp_path: Path) -> None:
     (tmp_path / "rows" / "x.json").write_text(json.dumps([{"task": "CarCircle"}]))
     with pytest.raises(ConfigError, match="missing key"):
         read_rows(tmp_path)
+
+
+def test_the_published_numbers_are_all_there_and_agree_with_the_verdicts_of_the_paper() -> None:
+    table = published()
+    assert (len(table.tasks), len(table.methods), table.limits) == (9, 7, (20.0, 40.0))
+    assert len(table.cells) == 9 * 7 * 2
+    assert sum(cell.safe for key, cell in table.cells.items() if key.method == "pls") == 18
+    cell = table.cells[Key("AntRun", "bcq-lag", 20.0)]
+    assert (cell.reward, cell.reward_deviation, cell.safe) == (0.79, 0.05, False)
+
+
+def test_published_numbers_stand_beside_the_same_tasks_and_limits() -> None:
+    table = published_for(Table.of(ROWS))
+    assert (table.tasks, table.limits) == (("CarCircle",), (20.0,))
+    assert len(table.cells) == 7
+    with pytest.raises(ConfigError, match="no numbers for PointCircle"):
+        published_for(Table.of([replace(ROW, task="PointCircle")]))

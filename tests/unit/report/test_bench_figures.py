@@ -32,7 +32,7 @@ def test_every_task_and_limit_has_a_panel_and_every_method_a_mark() -> None:
     figure = draw_scatter(rows)
     shown = [ax.get_title(loc="left") for ax in figure.axes if ax.get_visible()]
     assert shown == ["CarCircle, limit 20", "CarCircle, limit 40", "AntRun, limit 20", "AntRun, limit 40"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["CDT", "PLS (ours)", "mine"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["CDT", "PLS", "mine"]
 
 
 def test_costs_beyond_the_picture_are_drawn_at_its_edge() -> None:
