@@ -42,7 +42,7 @@ def published_for(table: Table) -> Table:
     )
     if not beside.cells:
         raise ConfigError(
-            f"The paper has no numbers for {', '.join(table.tasks)} under {', '.join(f'{b:g}' for b in table.limits)}; its"
-            f" tasks are {', '.join(paper.tasks)}, its limits 20 and 40."
+            f"The paper has no numbers for {', '.join(table.tasks)} under {', '.join(f'{b:g}' for b in table.limits)};"
+            f" its tasks are {', '.join(paper.tasks)}, its limits 20 and 40."
         )
     return beside

@@ -136,7 +136,8 @@ def bench_table(
     """
     from lifesafe._files import write_atomic
     from lifesafe.benchmark.results import Table, read_rows
-    from lifesafe.benchmark.tables import summary, summary_lines, table_text
+    from lifesafe.benchmark.statistics import aggregates
+    from lifesafe.benchmark.tables import NAMES, summary, summary_lines, table_text
 
     rows = [row for each in _given(results) for row in read_rows(each)]
     counts = summary(rows)
@@ -158,6 +159,11 @@ def bench_table(
         write_atomic(out, text)
         print(f"Table: {out}")
     say(table(summary_lines(counts)))
+    heading = ("", "reward, middle half", "cost / limit, middle half", "share of runs within the limit", "runs")
+    overall = [
+        (NAMES.get(m, m), str(a.reward), str(a.cost), str(a.safe), str(a.runs)) for m, a in aggregates(rows).items()
+    ]
+    say("\nOver all tasks, limits and seeds, with 95 % bootstrap intervals:\n" + table([heading, *overall]))
     return OK
 
 

@@ -7,26 +7,11 @@ from pathlib import Path
 import pytest
 
 from lifesafe.benchmark.published import published, published_for
-from lifesafe.benchmark.results import Cell, Key, Row, Table, read_rows, write_rows
+from lifesafe.benchmark.results import Cell, Key, Table, read_rows, write_rows
 from lifesafe.benchmark.tables import summary, table_text
 from lifesafe.errors import ConfigError
+from small_results import ROW
 
-ROW = Row(
-    task="CarCircle",
-    method="cpq",
-    limit=20.0,
-    seed=0,
-    reward=300.0,
-    cost=10.0,
-    reward_deviation=1.0,
-    cost_deviation=2.0,
-    episodes=20,
-    references=(100.0, 500.0),
-    target=(),
-    steps=100,
-    training_seconds=1.0,
-    seconds=2.0,
-)
 SEARCHED = replace(
     ROW, method="pls", reward=400.0, cost=19.0, trials=30, violations=1, online_episodes=600, trial_costs=(19.0, 21.0)
 )

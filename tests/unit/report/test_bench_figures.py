@@ -4,26 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lifesafe.benchmark.results import Row
 from lifesafe.errors import ConfigError
 from lifesafe.report.bench_figures import draw_exploration, draw_scatter
+from small_results import ROW as BASE
 
-ROW = Row(
-    task="CarCircle",
-    method="cdt",
-    limit=20.0,
-    seed=0,
-    reward=300.0,
-    cost=90.0,
-    reward_deviation=1.0,
-    cost_deviation=2.0,
-    episodes=20,
-    references=(100.0, 500.0),
-    target=(),
-    steps=100,
-    training_seconds=1.0,
-    seconds=2.0,
-)
+ROW = replace(BASE, method="cdt", cost=90.0)
 SEARCHED = replace(ROW, method="pls", cost=10.0, trials=3, violations=1, trial_costs=(5.0, 21.0, 9.0))
 
 

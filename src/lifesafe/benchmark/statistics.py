@@ -1,0 +1,97 @@
+"""One number per method over all tasks, and how sure it is.
+
+After Agarwal et al. 2021, "Deep reinforcement learning at the edge of the statistical precipice": the mean of the
+middle half of all normalized scores, with intervals from a bootstrap that draws seeds within each task and limit.
+These are a few lines; the authors' library rliable would bring pandas, statsmodels and seaborn along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.stats import trim_mean
+
+from lifesafe._random import generator
+from lifesafe.benchmark.results import Row
+
+_DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its 95 % bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """What a method did over all tasks, limits and seeds.
+
+    Attributes:
+        reward: Mean of the middle half of the normalized rewards.
+        cost: The same of the costs as shares of their limits.
+        safe: Share of the trainings whose mean cost was within the limit.
+        runs: How many trainings and limits these are.
+    """
+
+    reward: Interval
+    cost: Interval
+    safe: Interval
+    runs: int
+
+
+def aggregates(rows: Sequence[Row]) -> dict[str, Aggregate]:
+    """Return the aggregate of every method; seeds that ran nothing count as safe and are left out of the rest."""
+    found = {}
+    for method in dict.fromkeys(row.method for row in rows):
+        chosen = [row for row in rows if row.method == method]
+        ran = [row for row in chosen if row.cost is not None]
+        if not ran:
+            continue
+        rewards = _strata(ran, lambda row: row.normalized_reward)
+        costs = _strata(ran, lambda row: row.normalized_cost)
+        safe = _strata(chosen, lambda row: float(row.cost is None or row.cost <= row.limit))
+        found[method] = Aggregate(
+            interval(rewards, middle_mean), interval(costs, middle_mean), interval(safe, np.mean), len(chosen)
+        )
+    return found
+
+
+def middle_mean(values: Float[np.ndarray, " n"]) -> float:
+    """Return the mean of the middle half: less noisy than the median, less led by outliers than the mean."""
+    return float(trim_mean(values, 0.25))
+
+
+def interval(
+    strata: Sequence[Float[np.ndarray, " s"]], of: Callable[[np.ndarray], float], *, seed: int = 0
+) -> Interval:
+    """Return a statistic of all values and its interval; values are drawn again within each stratum.
+
+    Args:
+        strata: The values of the seeds of each task and limit.
+        of: The statistic.
+        seed: Decides which values are drawn.
+    """
+    random = generator(seed, "bootstrap")
+    drawn = [random.choice(stratum, size=(_DRAWS, len(stratum))) for stratum in strata]
+    statistics = np.array([of(values) for values in np.concatenate(drawn, axis=1)])
+    low, high = np.quantile(statistics, [0.025, 0.975])
+    return Interval(float(of(np.concatenate(strata))), float(low), float(high))
+
+
+def _strata(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[Float[np.ndarray, " s"]]:
+    grouped: dict[tuple[str, float], list[float]] = {}
+    for row in sorted(rows, key=lambda row: (row.task, row.limit, row.seed)):
+        number = value(row)
+        assert number is not None
+        grouped.setdefault((row.task, row.limit), []).append(number)
+    return [np.array(values) for values in grouped.values()]
