@@ -51,8 +51,8 @@ class Learner(Protocol):
     def validate(self) -> dict[str, float]:
         """Return metrics on held-out episodes; changes nothing, random state included.
 
-        One is `nll`, the negative log-likelihood of an action, a mean over steps and the entries of an action. Without
-        held-out episodes there are none.
+        Methods that imitate tell `nll`, the negative log-likelihood of an action, a mean over steps and the entries of
+        an action. Without held-out episodes there are none, and methods that learn values hold none out.
         """
         ...
 
