@@ -41,6 +41,8 @@ class Grid:
         for name in ("tasks", "methods", "limits"):
             if not getattr(self, name):
                 raise ConfigError(f"{name} must not be empty.")
+        if not all(limit > 0 for limit in self.limits):
+            raise ConfigError(f"limits must be positive; got {self.limits}.")
         for name in ("seeds", "episodes", "trials"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")

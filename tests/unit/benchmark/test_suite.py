@@ -69,6 +69,7 @@ def test_the_paper_compares_seven_methods_on_nine_tasks() -> None:
         (("[grid]", "[gird]"), "a table grid"),
         (("[settings.cpq]", "[settings.cpqq]"), "about no method"),
         (("limits = [20, 40]", "limits = []"), "limits must not be empty"),
+        (("limits = [20, 40]", "limits = [0]"), "limits must be positive"),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
