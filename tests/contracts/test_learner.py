@@ -16,17 +16,6 @@ from small_data import HORIZON, small_dataset
 from small_methods import METHODS, SUPERVISED, case_name, cases, for_costs
 
 
-@pytest.fixture(params=cases(), ids=case_name)
-def case(request: pytest.FixtureRequest) -> tuple[str, int]:
-    method, costs = request.param
-    return method, costs
-
-
-@pytest.fixture
-def costs(case: tuple[str, int]) -> int:
-    return case[1]
-
-
 @pytest.fixture
 def config(case: tuple[str, int]) -> Any:
     method, costs = case

@@ -22,17 +22,6 @@ def trained(method: str, costs: int) -> StoredPolicy:
     return train(for_costs(METHODS[method], costs), small_dataset(costs))
 
 
-@pytest.fixture(params=cases(), ids=case_name)
-def case(request: pytest.FixtureRequest) -> tuple[str, int]:
-    method, costs = request.param
-    return method, costs
-
-
-@pytest.fixture
-def costs(case: tuple[str, int]) -> int:
-    return case[1]
-
-
 @pytest.fixture
 def policy(case: tuple[str, int]) -> StoredPolicy:
     return trained(*case)

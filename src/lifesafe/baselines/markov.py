@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lifesafe.baselines.networks import GaussianActor
-from lifesafe.policies.to_go import ToGo
+from lifesafe.policies.to_go import ToGoActor
 from lifesafe.returns import Returns
 
 M = TypeVar("M", bound=nn.Module)
@@ -61,12 +61,12 @@ class MarkovPolicy(ABC):
         return cls(config, model, plain)
 
 
-class MarkovActor:
+class MarkovActor(ToGoActor):
     """Acts for a batch of episodes, of which it remembers no observation."""
 
     def __init__(self, policy: MarkovPolicy, targets: Sequence[Returns]) -> None:
+        super().__init__(targets, policy.sizes["costs"], clamped=True)
         self._policy = policy
-        self._to_go = ToGo(targets, policy.sizes["costs"], clamped=True)
 
     @torch.inference_mode()
     def act(
@@ -77,17 +77,6 @@ class MarkovActor:
         actions = self._policy.actions(seen, self._to_go.returns[chosen], self._to_go.times[chosen])
         bounded: np.ndarray = actions.clamp(-1, 1).numpy()
         return bounded
-
-    def observe(
-        self,
-        rewards: Float[np.ndarray, " m"],
-        costs: Float[np.ndarray, "m k"],
-        rows: Int[np.ndarray, " m"] | None = None,
-    ) -> None:
-        self._to_go.observe(rewards, costs, rows)
-
-    def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        self._to_go.restart(targets, rows)
 
 
 class GaussianPolicy(MarkovPolicy):

@@ -11,7 +11,7 @@ import importlib.util
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -59,81 +59,80 @@ def run_job(
     task = find_task(job.task, limits=job.limits[0])
     dataset = task.dataset() if data is None else read_dsrl(data)
     task.check(dataset)
-    if job.method == PLS:
-        rows = [
-            row
-            for limit in job.limits
-            for row in _life(job, suite, task.with_limits(limit), dataset, directory, device, workers, progress)
-        ]
-    else:
-        rows = _baseline(job, suite, task, dataset, directory, device, workers, progress)
+    work = _Work(job, suite, task, dataset, directory, device, workers, progress)
+    rows = [row for limit in job.limits for row in _life(work, limit)] if job.method == PLS else _baseline(work)
     name = "" if data is None else data.name
     versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
     return [replace(row, data=name, fingerprint=dataset.fingerprint, versions=versions) for row in rows]
 
 
-def _baseline(
-    job: Job,
-    suite: Suite,
-    task: Task,
-    dataset: Dataset,
-    directory: Path,
-    device: str,
-    workers: int,
-    progress: Callable[[Progress], None] | None,
-) -> list[Row]:
+@dataclass(frozen=True)
+class _Work:
+    """A job and all that it needs."""
+
+    job: Job
+    suite: Suite
+    task: Task
+    dataset: Dataset
+    directory: Path
+    device: str
+    workers: int
+    progress: Callable[[Progress], None] | None
+
+    def run(self, policy: Policy, task: Task, target: Returns) -> Float[np.ndarray, "m r"]:
+        """Return what the episodes at the end returned."""
+        with Evaluator(policy, task, workers=self.workers) as evaluator:
+            seed = integer(self.job.seed, "evaluation")
+            return returns_array(evaluator.evaluate(target, self.suite.grid.episodes, seed=seed))
+
+
+def _baseline(work: _Work) -> list[Row]:
     """Train, and run the policy under every limit."""
-    config = suite.config(job)
+    job, config = work.job, work.suite.config(work.job)
     policy = train(
         config,
-        dataset,
+        work.dataset,
         seed=integer(job.seed, "training"),
-        directory=directory,
-        device=device,
-        progress=progress,
+        directory=work.directory,
+        device=work.device,
+        progress=work.progress,
     )
-    best = float(dataset.returns[:, 0].max())
+    best = float(work.dataset.returns[:, 0].max())
     rows = []
     for limit in job.limits:
         start = time.monotonic()
         target = Returns(best, limit)
-        returns = _run(policy, task, target, suite.grid.episodes, job.seed, workers)
+        returns = work.run(policy, work.task, target)
         rows.append(
             _row(
                 job,
                 job.method,
-                task.with_limits(limit),
+                work.task.with_limits(limit),
                 returns,
                 target=tuple(target) if _can_be_asked(job.method) else (),
                 steps=config.steps,
-                training_seconds=_training_seconds(directory),
+                training_seconds=_training_seconds(work.directory),
                 seconds=time.monotonic() - start,
             )
         )
     return rows
 
 
-def _life(
-    job: Job,
-    suite: Suite,
-    task: Task,
-    dataset: Dataset,
-    directory: Path,
-    device: str,
-    workers: int,
-    progress: Callable[[Progress], None] | None,
-) -> list[Row]:
+def _life(work: _Work, limit: float) -> list[Row]:
     """Live until the search is done; return the row of the safe search, and that of the policy without it."""
-    config, limit = suite.config(job), task.limits[0]
-    place = directory / f"limit-{limit:g}"
-    first = directory / f"limit-{job.limits[0]:g}"
+    job, config, dataset = work.job, work.suite.config(work.job), work.dataset
+    task = work.task.with_limits(limit)
+    place = work.directory / f"limit-{limit:g}"
+    first = work.directory / f"limit-{job.limits[0]:g}"
     if place != first and not (place / "policy").exists():  # one training serves all limits
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
         (place / ".policy").rename(place / "policy")
-    schedule = replace(default_schedule(task), trials=suite.grid.trials)
-    with Lifetime.open(place, task, config, data=dataset, seed=job.seed, schedule=schedule, workers=workers) as life:
-        policy = life.train(progress, device=device)
+    schedule = replace(default_schedule(task), trials=work.suite.grid.trials)
+    with Lifetime.open(
+        place, task, config, data=dataset, seed=job.seed, schedule=schedule, workers=work.workers
+    ) as life:
+        policy = life.train(work.progress, device=work.device)
         start = time.monotonic()
         try:
             recommended = life.optimize()
@@ -151,7 +150,7 @@ def _life(
     plain = Returns(float(dataset.returns[:, 0].max()), limit)
     rows = []
     for method, target, more in ((PLS, best, searched), ("cdt", plain, {})):
-        returns = None if target is None else _run(policy, task, target, suite.grid.episodes, job.seed, workers)
+        returns = None if target is None else work.run(policy, task, target)
         seconds, start = time.monotonic() - start, time.monotonic()
         rows.append(
             _row(
@@ -167,13 +166,6 @@ def _life(
             )
         )
     return rows
-
-
-def _run(
-    policy: Policy, task: Task, target: Returns, episodes: int, seed: int, workers: int
-) -> Float[np.ndarray, "m r"]:
-    with Evaluator(policy, task, workers=workers) as evaluator:
-        return returns_array(evaluator.evaluate(target, episodes, seed=integer(seed, "evaluation")))
 
 
 def _row(job: Job, method: str, task: Task, returns: Float[np.ndarray, "m r"] | None, **more: Any) -> Row:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from lifesafe.policies.cdt_network import CDTNetwork, Steps
 from lifesafe.policies.scaling import Scaling
 from lifesafe.policies.streaming import Stream
-from lifesafe.policies.to_go import ToGo
+from lifesafe.policies.to_go import ToGoActor
 from lifesafe.returns import Returns
 
 
@@ -109,7 +109,7 @@ class WindowMemory:
         return current
 
 
-class CDTActor:
+class CDTActor(ToGoActor):
     """Acts for a batch of episodes. Unless `clamped`, a cost-to-go may become negative, as OSRL lets it."""
 
     def __init__(
@@ -122,6 +122,7 @@ class CDTActor:
         clamped: bool,
         noise: np.random.Generator | None,
     ) -> None:
+        super().__init__(targets, network.sizes.costs, clamped=clamped)
         self._network = network
         head = network.action_head
         self._mean = head.weight[: network.sizes.actions], head.bias[: network.sizes.actions]
@@ -129,7 +130,6 @@ class CDTActor:
         self._scaling = scaling
         self._memory = memory
         self._noise = noise
-        self._to_go = ToGo(targets, network.sizes.costs, clamped=clamped)
         self._actions = np.zeros((len(targets), network.sizes.actions), dtype=np.float32)
 
     @torch.inference_mode()
@@ -155,14 +155,6 @@ class CDTActor:
         drawn: Tensor = gaussian.mean + gaussian.log_std.exp() * torch.from_numpy(noise)[:, None].to(self._device)
         return drawn[:, 0]
 
-    def observe(
-        self,
-        rewards: Float[np.ndarray, " m"],
-        costs: Float[np.ndarray, "m k"],
-        rows: Int[np.ndarray, " m"] | None = None,
-    ) -> None:
-        self._to_go.observe(rewards, costs, rows)
-
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        self._to_go.restart(targets, rows)
+        super().restart(targets, rows)
         self._actions[rows] = 0.0

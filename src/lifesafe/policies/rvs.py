@@ -30,7 +30,7 @@ from lifesafe.errors import ConfigError
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.networks import gaussian_nll, mlp
 from lifesafe.policies.scaling import Scaling
-from lifesafe.policies.to_go import ToGo
+from lifesafe.policies.to_go import ToGoActor
 from lifesafe.returns import Returns
 
 _LOG_STD_RANGE = (-5.0, 2.0)
@@ -169,13 +169,13 @@ class RvS:
         return cls(config, network, inputs)
 
 
-class RvSActor:
+class RvSActor(ToGoActor):
     """Acts for a batch of episodes."""
 
     def __init__(self, network: RvSNetwork, inputs: Inputs, targets: Sequence[Returns]) -> None:
+        super().__init__(targets, len(inputs.least) - 1)
         self._network = network
         self._inputs = inputs
-        self._to_go = ToGo(targets, len(inputs.least) - 1)
 
     @torch.inference_mode()
     def act(
@@ -185,17 +185,6 @@ class RvSActor:
         inputs = self._inputs(observations, self._to_go.returns[chosen], self._to_go.times[chosen])
         means: np.ndarray = self._network(torch.from_numpy(inputs)).numpy()
         return means
-
-    def observe(
-        self,
-        rewards: Float[np.ndarray, " m"],
-        costs: Float[np.ndarray, "m k"],
-        rows: Int[np.ndarray, " m"] | None = None,
-    ) -> None:
-        self._to_go.observe(rewards, costs, rows)
-
-    def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        self._to_go.restart(targets, rows)
 
 
 class RvSLearner:

@@ -71,3 +71,29 @@ class ToGo:
                 " give one target cost for each."
             )
         return wanted
+
+
+class ToGoActor:
+    """Keeps the account of every row; how to act is up to those who inherit it.
+
+    Args:
+        targets: One per row.
+        costs: How many costs a target must have.
+        clamped: Whether a cost-to-go stops at 0.
+    """
+
+    def __init__(self, targets: Sequence[Returns], costs: int, *, clamped: bool = False) -> None:
+        self._to_go = ToGo(targets, costs, clamped=clamped)
+
+    def observe(
+        self,
+        rewards: Float[np.ndarray, " m"],
+        costs: Float[np.ndarray, "m k"],
+        rows: Int[np.ndarray, " m"] | None = None,
+    ) -> None:
+        """Take note of what the last action of each named row earned and cost."""
+        self._to_go.observe(rewards, costs, rows)
+
+    def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
+        """Begin a new episode in each named row, with the target given for it."""
+        self._to_go.restart(targets, rows)
