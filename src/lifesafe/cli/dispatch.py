@@ -24,7 +24,7 @@ from lifesafe.cli.lifetime import ask, demo, operate, optimize, run, tell
 from lifesafe.cli.report import report
 from lifesafe.cli.runs import journal_export, journal_verify
 from lifesafe.cli.tasks import tasks
-from lifesafe.cli.theory import theory_budget, theory_coverage, theory_simulate
+from lifesafe.cli.theory import theory_budget, theory_coverage, theory_simulate, theory_theorem1
 from lifesafe.errors import ConfigError, GuaranteeWarning, LifesafeError
 
 _HELP = ("-h", "--help")
@@ -54,6 +54,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "bench figure": bench_figure,
     "journal verify": journal_verify,
     "journal export": journal_export,
+    "theory theorem1": theory_theorem1,
     "theory budget": theory_budget,
     "theory coverage": theory_coverage,
     "theory simulate": theory_simulate,

@@ -206,7 +206,8 @@ def rcsl_bias_hoelder(
     if not 0.0 < exponent <= 1.0:
         raise ConfigError(f"Got exponent = {exponent!r}; a Hoelder exponent is above 0 and at most 1.")
     delta = determinism.delta
-    return 2.0 * (constant + 1.0) * (horizon**2 * (determinism.epsilon + delta**exponent) + delta) / coverage
+    moved = horizon**2 * (determinism.epsilon + math.pow(delta, exponent)) + delta
+    return 2.0 * (constant + 1.0) * moved / coverage
 
 
 def likelihood_bias(horizon: int, realizability: float) -> float:
@@ -224,17 +225,15 @@ def likelihood_bias(horizon: int, realizability: float) -> float:
     return horizon**2 * math.sqrt(realizability / 2.0)
 
 
-def likelihood_bias_at(
-    horizon: int, density: Density, *, determinism: Determinism, realizability: float
-) -> float:
+def likelihood_bias_at(horizon: int, density: Density, *, determinism: Determinism, realizability: float) -> float:
     """Return H² (sqrt(epsilon_P / (2 eta_z)) + (H - 1) (epsilon C_z + c_z(delta)) / (2 eta_z)); Theorem 6, mended.
 
-    For returns on a lattice, where eta_z is a probability. Two steps of the printed proof are replaced. A share eta_z of
-    episodes returns z, so the divergence at z is at most epsilon_P / eta_z, not epsilon_P. And the divergence is measured
-    on logged episodes that returned z, while the policy acts on the system itself: where that has chance, logged
-    episodes were lucky. Up to step t the two laws of contexts differ in total variation by at most (t - 1) (epsilon
-    C_z + c_z(delta)) / eta_z, since E|X - E X| <= 2 (epsilon C_z + c_z(delta)) for the density X = f(z | x') of the
-    next context, and each such step costs at most H.
+    For returns on a lattice, where eta_z is a probability. Two steps of the printed proof are replaced. A share eta_z
+    of episodes returns z, so the divergence at z is at most epsilon_P / eta_z, not epsilon_P. And the divergence is
+    measured on logged episodes that returned z, while the policy acts on the system itself: where that has chance,
+    the logged episodes were lucky. Up to step t the two laws of contexts differ in total variation by at most
+    (t - 1) (epsilon C_z + c_z(delta)) / eta_z, since E|X - E X| <= 2 (epsilon C_z + c_z(delta)) for the probability
+    X = f(z | x') in the next context; and where they differ, a step may cost H.
 
     Raises:
         ConfigError: If a value is out of range.

@@ -39,7 +39,7 @@ def return_law(mdp: LatticeMDP, behavior: Float[np.ndarray, "H S A"]) -> Float[n
             "actions that add up to 1 over the actions."
         )
     law = np.zeros((mdp.horizon + 1, mdp.states, *mdp.box))
-    law[(mdp.horizon, slice(None), *(0 for _ in mdp.box))] = 1.0
+    law[mdp.horizon].reshape(mdp.states, -1)[:, 0] = 1.0  # after the last step all that is earned is 0
     for t in reversed(range(mdp.horizon)):
         for s, a, o in np.ndindex(mdp.states, mdp.actions, mdp.outcomes):
             chance = behavior[t, s, a] * mdp.probabilities[s, a, o]
@@ -47,7 +47,7 @@ def return_law(mdp: LatticeMDP, behavior: Float[np.ndarray, "H S A"]) -> Float[n
             # What lies beyond the box has no probability: H steps earn at most H units.
             to = tuple(slice(int(r), None) for r in earned)
             came = tuple(slice(0, size - int(r)) for r, size in zip(earned, mdp.box, strict=True))
-            law[(t, s, *to)] += chance * law[(t + 1, mdp.successors[s, a, o], *came)]
+            law[t, s][to] += chance * law[t + 1, mdp.successors[s, a, o]][came]
     return law
 
 

@@ -85,9 +85,7 @@ class Slope:
     error: float
 
 
-def log_slope(
-    sizes: Float[np.ndarray, " k"], deviations: Float[np.ndarray, " k"], relative_error: float
-) -> Slope:
+def log_slope(sizes: Float[np.ndarray, " k"], deviations: Float[np.ndarray, " k"], relative_error: float) -> Slope:
     """Return the slope of log deviation over log size, by least squares.
 
     Args:

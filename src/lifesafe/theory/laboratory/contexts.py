@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -22,7 +23,7 @@ from jaxtyping import Float, Int
 from lifesafe.errors import ConfigError
 from lifesafe.theory.laboratory.mdp import LatticeMDP
 
-_MOST_CONTEXTS = 100_000
+_MOST_CONTEXTS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class ContextGraph:
     def layers(self) -> list[slice]:
         """The contexts of each step, the first step first."""
         ends = np.searchsorted(self.times, np.arange(self.mdp.horizon + 1))
-        return [slice(int(low), int(high)) for low, high in zip(ends[:-1], ends[1:], strict=True)]
+        return [slice(int(low), int(high)) for low, high in pairwise(ends)]
 
     @property
     def asked(self) -> Float[np.ndarray, "Z m"]:
@@ -79,7 +80,7 @@ class ContextGraph:
     def expected_returns(self, policy: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "Z m"]:
         """Return J, exactly."""
         Q = self.action_values(policy)
-        return np.einsum("za,zam->zm", policy[self.starts], Q[self.starts])
+        return np.asarray(np.einsum("za,zam->zm", policy[self.starts], Q[self.starts]))
 
     def jacobian(
         self, policy: Float[np.ndarray, "C A"], scores: Float[np.ndarray, "C A d"]
@@ -97,7 +98,7 @@ class ContextGraph:
             chances = policy[layer][:, :, None] * self.outcomes[layer]
             later = np.einsum("cao,caomd->cmd", chances, slopes[self.children[layer]], optimize=True)
             slopes[layer] = here + later
-        return slopes[self.starts]
+        return np.asarray(slopes[self.starts])
 
 
 def context_graph(mdp: LatticeMDP, targets: Int[np.ndarray, "Z m"]) -> ContextGraph:

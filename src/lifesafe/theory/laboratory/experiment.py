@@ -13,7 +13,7 @@ Y - Y_1 is sqrt(n) / H² times the o(1/sqrt(n)) of the theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -98,10 +98,6 @@ class Sample:
     farthest: float
     """Largest |J(theta_n) - z| of all datasets and targets, in units."""
 
-    def remainder(self) -> float:
-        """Return the size of Y - Y_1 as a share of Y_1."""
-        return float(np.linalg.norm(self.deviations - self.linear) / np.linalg.norm(self.linear))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
@@ -127,9 +123,9 @@ class Agreement:
     printed_p_value: float
     """Test of the distances under k as printed."""
     shift: float
-    """Length of the mean deviation, in root mean square deviations; falls with 1/sqrt(n)."""
+    """Root mean square of the mean of Y, as a share of what is predicted of Y; falls with 1/sqrt(n)."""
     remainder: float
-    """What is not of first order, as a share of what is; falls with 1/sqrt(n)."""
+    """Root mean square of Y - Y_1, as a share of what is predicted of Y; falls with 1/sqrt(n)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +171,8 @@ class Study:
 
     @cached_property
     def slope(self) -> comparison.Slope | None:
-        """Slope of log deviation over log n, -1/2 by the theorem; none if nothing varies or there is one size."""
-        if len(self.agreements) < 2:
+        """Slope of log deviation over log n, -1/2 by the theorem; none if nothing varied or there is one size."""
+        if len(self.agreements) < 2 or not all(row.deviation > 0 for row in self.agreements):
             return None
         sizes, found = np.array([(float(a.episodes), a.deviation) for a in self.agreements]).T
         return comparison.log_slope(sizes, found, comparison.deviation_error(self.covariance(), self.settings.datasets))
@@ -184,13 +180,15 @@ class Study:
     @cached_property
     def correlations(self) -> tuple[Correlation, ...]:
         """Correlations of reward and costs in the largest datasets, at targets where both vary."""
+        if not self.varies:
+            return ()
         m = self.case.logged.graph.mdp.objectives
         K, Y = self.covariance(), self.samples[-1].deviations
         found = []
         for row, target in enumerate(self.case.logged.graph.asked[self.shown]):
             for cost in range(1, m):
                 r, g = row * m, row * m + cost
-                if min(K[r, r], K[g, g]) <= 1e-6 * np.trace(K):
+                if min(K[r, r], K[g, g]) <= 1e-6 * np.trace(K) or not np.all(np.ptp(Y[:, [r, g]], axis=0) > 0):
                     continue
                 predicted = float(K[r, g] / math.sqrt(K[r, r] * K[g, g]))
                 found.append(
@@ -202,7 +200,7 @@ class Study:
                         error=max(0.0, 1.0 - predicted**2) / math.sqrt(self.settings.datasets - 1),
                     )
                 )
-        return tuple(found) if self.varies else ()
+        return tuple(found)
 
     def to_plain(self) -> dict[str, Any]:
         """Return all numbers but the single datasets, for JSON."""
@@ -225,11 +223,11 @@ class Study:
     def _agreement(self, sample: Sample) -> Agreement:
         K, printed, Y = self.covariance(), self.covariance("step"), sample.deviations
         raw = self.limit.horizon**2 / math.sqrt(sample.episodes)
-        deviation = math.sqrt(float(Y.var(axis=0, ddof=1).mean()))
+        predicted = math.sqrt(float(np.trace(K)) / len(K))
         return Agreement(
             episodes=sample.episodes,
-            deviation=raw * deviation,
-            predicted=raw * math.sqrt(float(np.trace(K)) / len(K)),
+            deviation=raw * math.sqrt(float(Y.var(axis=0, ddof=1).mean())),
+            predicted=raw * predicted,
             covariance_error=comparison.covariance_error(Y, K),
             chance_error=comparison.chance_error(K, len(Y)),
             scale=comparison.scale(Y, K),
@@ -237,14 +235,12 @@ class Study:
             distance_p_value=comparison.distance_p_value(Y, K),
             leading_p_value=comparison.leading_p_value(Y, K),
             printed_p_value=comparison.distance_p_value(Y, printed),
-            shift=float(np.sqrt(np.mean(Y.mean(axis=0) ** 2))) / deviation,
-            remainder=sample.remainder(),
+            shift=_root_mean_square(Y.mean(axis=0)) / predicted,
+            remainder=_root_mean_square(Y - sample.linear) / predicted,
         )
 
 
-def study(
-    case: Case, settings: Settings = Settings(), *, advance: Callable[[int], None] = lambda count: None  # noqa: B008
-) -> Study:
+def study(case: Case, settings: Settings, *, advance: Callable[[int], None] = lambda count: None) -> Study:
     """Draw datasets of every size, fit a policy to each, and keep what it returns.
 
     Args:
@@ -262,18 +258,19 @@ def study(
             f"most frequent has {case.logged.coverage.max():.3g}. Give a smaller coverage."
         )
     law = limit(case.logged, case.policies)
+    biases = target_biases(case, law)
     samples = [_sample(case, law, shown, settings, n, advance) for n in sorted(settings.episodes)]
     return Study(
         case=case,
         settings=settings,
         limit=law,
         shown=shown,
-        bias=tuple(target_biases(case, law)[row] for row in np.flatnonzero(shown)),
+        bias=tuple(bias for bias, is_shown in zip(biases, shown, strict=True) if is_shown),
         samples=tuple(samples),
     )
 
 
-def target_biases(case: Case, law: Limit) -> Sequence[TargetBias]:
+def target_biases(case: Case, law: Limit) -> list[TargetBias]:
     """Return the bias of every target by its parts, beside its bound."""
     logged, H = case.logged, law.horizon
     determinism = logged.graph.mdp.determinism(case.delta)
@@ -290,6 +287,10 @@ def target_biases(case: Case, law: Limit) -> Sequence[TargetBias]:
         )
         for target, density, given, returns in rows
     ]
+
+
+def _root_mean_square(values: Float[np.ndarray, "*n"]) -> float:
+    return math.sqrt(float(np.mean(values**2)))
 
 
 def _sample(

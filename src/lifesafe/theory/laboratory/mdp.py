@@ -45,14 +45,10 @@ class LatticeMDP:
         for unit in self.units:
             check_count("units", unit)
         states, actions, outcomes = self.probabilities.shape
-        if self.successors.shape != (states, actions, outcomes) or self.rewards.shape != (
-            states,
-            actions,
-            outcomes,
-            len(self.units),
-        ):
+        shape = (states, actions, outcomes)
+        if self.successors.shape != shape or self.rewards.shape != (*shape, len(self.units)):
             raise ConfigError(
-                f"Got probabilities of shape {self.probabilities.shape}, successors {self.successors.shape} and rewards "
+                f"Got probabilities of shape {shape}, successors {self.successors.shape} and rewards "
                 f"{self.rewards.shape} for {len(self.units)} objectives; give (S, A, O), (S, A, O) and (S, A, O, m)."
             )
         if np.any(self.probabilities < 0) or not np.allclose(self.probabilities.sum(axis=2), 1.0, atol=1e-12):
@@ -67,22 +63,22 @@ class LatticeMDP:
 
     @property
     def states(self) -> int:
-        """S."""
+        """Number of states, S."""
         return int(self.probabilities.shape[0])
 
     @property
     def actions(self) -> int:
-        """A."""
+        """Number of actions, A."""
         return int(self.probabilities.shape[1])
 
     @property
     def outcomes(self) -> int:
-        """O."""
+        """Number of outcomes of each action, O."""
         return int(self.probabilities.shape[2])
 
     @property
     def objectives(self) -> int:
-        """m."""
+        """Number of objectives, m."""
         return len(self.units)
 
     @property

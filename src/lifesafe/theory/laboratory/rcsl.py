@@ -18,6 +18,7 @@ method finds it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -28,6 +29,7 @@ from lifesafe.theory.laboratory.contexts import ContextGraph
 
 _MOST_STEPS = 100
 _SMALLEST_STEP = 2.0**-30
+_FLAT = 1e-8  # smallest eigenvalue, of the sum of all, that counts as more than 0
 _ROUNDING = 1e-13  # of a loss: close to the end, steps change it by less
 
 
@@ -48,23 +50,25 @@ class SoftmaxClass:
                 f"Got features of shape {self.features.shape} and allowed actions of shape {self.allowed.shape}; give "
                 "(C, A, d) and (C, A), with an allowed action in every context."
             )
+        if not self.dimension:
+            raise ConfigError("Got no features, so nothing is left to fit; give at least one.")
         if not 0.0 <= self.penalty < np.inf:
             raise ConfigError(f"Got penalty = {self.penalty!r}; give a finite number that is not negative.")
 
     @property
     def dimension(self) -> int:
-        """d."""
+        """Number of parameters, d."""
         return int(self.features.shape[2])
 
     def log_probabilities(self, theta: Float[np.ndarray, " d"]) -> Float[np.ndarray, "C A"]:
         """Return ln p_theta, minus infinity for actions that are not allowed."""
         logits = np.where(self.allowed, self.features @ theta, -np.inf)
         logits -= logits.max(axis=1, keepdims=True)
-        return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return np.asarray(logits - np.log(np.exp(logits).sum(axis=1, keepdims=True)))
 
     def policy(self, theta: Float[np.ndarray, " d"]) -> Float[np.ndarray, "C A"]:
         """Return p_theta."""
-        return np.exp(self.log_probabilities(theta))
+        return np.asarray(np.exp(self.log_probabilities(theta)))
 
     def scores(self, policy: Float[np.ndarray, "C A"]) -> Float[np.ndarray, "C A d"]:
         """Return the gradients of ln p_theta(a | x): phi(x, a) less its mean; 0 for actions that are not allowed."""
@@ -120,9 +124,17 @@ class SoftmaxClass:
         theta = np.zeros(self.dimension) if start is None else np.array(start, dtype=np.float64)
         for _ in range(_MOST_STEPS):
             gradient = part.gradient(theta, weights)
-            if np.abs(gradient).max(initial=0.0) <= tolerance:
-                return theta
+            if np.abs(gradient).max() <= tolerance:
+                break
             theta = part._step(theta, gradient, weights)
+        else:
+            part._refuse()
+        # Without a penalty a gradient of 0 may be one that fades on the way to infinity, or along a whole line.
+        if not self.penalty and is_flat(part.hessian(theta, weights)):
+            part._refuse()
+        return theta
+
+    def _refuse(self) -> NoReturn:
         raise ConfigError(
             f"The likelihood has no finite maximum, or none that is single (penalty {self.penalty:g}); give a larger "
             "penalty, more episodes or fewer features."
@@ -143,6 +155,11 @@ class SoftmaxClass:
         while size > _SMALLEST_STEP and self.loss(theta - size * step, weights) > enough - 1e-4 * size * slope:
             size /= 2.0
         return np.asarray(theta - size * step)
+
+
+def is_flat(hessian: Float[np.ndarray, "d d"]) -> bool:
+    """Tell whether second derivatives vanish in some direction, rounding aside."""
+    return bool(np.linalg.eigvalsh(hessian)[0] <= _FLAT * np.trace(hessian))
 
 
 def tabular(logged: LoggedEpisodes, *, penalty: float = 0.0, masked: bool = True) -> SoftmaxClass:
