@@ -1,6 +1,7 @@
 """Settings shared by all tests."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ _slow = [HealthCheck.too_slow]
 settings.register_profile("local", max_examples=50, deadline=None, suppress_health_check=_slow)
 settings.register_profile("ci", settings.get_profile("local"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+# A shell starts background jobs deaf to Ctrl-C, which some tests send; their children would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
