@@ -27,6 +27,7 @@ METHODS = {
         cost_model="share",
         augmentation=AugmentationConfig(),
     ),
+    "dt-cost": CDTConfig.dt_cost(steps=40, batch=8, width=16, layers=2, heads=2, context=4, segment=6, warmup=5),
     "rvs": RvSConfig(steps=40, batch=32, width=16, held_out=0.1),
     "rvs-timeless": RvSConfig(steps=40, batch=32, width=16, time=False, dropout=0.0, held_out=0.1),
     "bcq-lag": BCQLagConfig(**_WITH_VAE),
@@ -45,7 +46,7 @@ METHODS = {
 }
 SUPERVISED = ("cdt", "cdt-osrl", "rvs", "rvs-timeless", "bc", "bc-safe", "bc-frontier")
 """Methods that fit a likelihood, and tell it for held-out episodes."""
-CONDITIONED = ("cdt", "cdt-osrl", "rvs", "rvs-timeless")
+CONDITIONED = ("cdt", "cdt-osrl", "dt-cost", "rvs", "rvs-timeless")
 """Methods whose policies do what they are asked for."""
 ONE_COST = ("ccac", "ccac-osrl")
 """Methods that know a single cost."""

@@ -100,7 +100,7 @@ METHODS = {
     "bcq-lag": Row(BCQLagConfig(**FAST), share=0.92, most=1.1),
     # 301 at 4.8, 297 at 4.5, 302 at 4.8; 302 at 4.7, 298 at 4.7.
     "bear-lag": Row(BEARLagConfig(**FAST), share=0.9, most=1.1),
-    # 318 at 5.4, 308 at 4.7, 308 at 4.7.
+    # 318 at 5.4, 308 at 4.7, 308 at 4.7, before the sources were edited.
     "cpq": Row(CPQConfig(**FAST, actor_rate=1e-3, rescue=True), share=0.95, most=1.1, reachable=even_costs),
     # 279, 278, 280; 277, 283, all at 3.1 to 3.4: about the best at that cost, but a third of the limit is left unused.
     "coptidice": Row(

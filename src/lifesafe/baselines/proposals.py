@@ -6,7 +6,7 @@ proposes; they differ in what keeps these proposals close to the logged actions.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
@@ -91,7 +91,7 @@ class ProposalConfig(OfflineConfig):
         return cls(**{**switches, **settings})
 
 
-class ProposalNetworks(nn.Module):
+class ProposalNetworks(nn.Module, ABC):
     """All that is learned; a method adds its actor."""
 
     signs: Tensor
@@ -109,11 +109,11 @@ class ProposalNetworks(nn.Module):
         self.multipliers = PIDMultipliers(limits, config.gains, one_sided=config.one_sided)
         self.register_buffer("signs", signs(sizes["costs"], optimistic=config.optimistic_costs))
 
+    @abstractmethod
     def propose(
         self, actor: nn.Module, observations: Float[Tensor, "m o"], noise: Float[Tensor, "mn z"], count: int = 1
     ) -> Float[Tensor, "mn a"]:
         """Return so many actions for each observation, one after the other; normal noise decides which."""
-        raise NotImplementedError
 
 
 class ProposalPolicy(MarkovPolicy):

@@ -85,7 +85,7 @@ class Suite:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def jobs(self) -> list[Job]:
-        """Return all jobs, cheap comparisons last: tasks, then seeds, then methods."""
+        """Return all jobs: the first seed of every task and method before the second of any."""
         grid = self.grid
         methods = [method for method in grid.methods if method != "cdt" or PLS not in grid.methods]
         return [

@@ -147,7 +147,8 @@ def evaluate(
     Args:
         name: The task, as `lifesafe tasks` lists them.
         policy: Directory of the policy.
-        reward: What a policy that can be asked should earn; unless given, as much as the best of the paper's data.
+        reward: What a policy that can be asked should earn; unless given, the most in the public data of the
+            task, or 0 where it has none.
         limit: Largest mean cost of an episode, one per cost; the task's own unless given.
         episodes: How many.
         seed: Decides everything that is random.
