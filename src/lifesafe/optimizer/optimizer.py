@@ -337,11 +337,12 @@ class SafeOptimizer:
         body, state = event.body, self._state
         if event.kind == "asked":
             decision = decide(state)
-            if decision is None or not _agrees(body, _asked(_trial(state, decision), decision)):
+            decided = None if decision is None else _asked(_trial(state, decision), decision)
+            if decision is None or not _agrees(body, decided):
                 raise JournalError(
                     f"{source}: event {event.number} records trial {body['trial']} at candidate {body['index']} "
-                    f"({body['stage']}), but the events before it lead to {_described(decision)}. The record was made "
-                    "by another version of lifesafe or NumPy; resume with that one."
+                    f"({body['stage']}), but the events before it lead to {_difference(body, decided)}. The record was "
+                    "made by another version of lifesafe or NumPy; resume with that one."
                 )
             state.ask(_trial(state, decision))
         elif event.kind == "told":
@@ -409,8 +410,13 @@ def _agrees(recorded: Any, decided: Any) -> bool:
     return bool(recorded == decided)
 
 
-def _described(decision: Decision | None) -> str:
-    return "no further trial" if decision is None else f"candidate {decision.index} ({decision.stage.value})"
+def _difference(recorded: Mapping[str, Any], decided: Mapping[str, Any] | None) -> str:
+    if decided is None:
+        return "no further trial"
+    differing = [
+        name for name in sorted(recorded.keys() | decided.keys()) if not _agrees(recorded.get(name), decided.get(name))
+    ]
+    return ", ".join(f"{name} {decided.get(name)} in place of {recorded.get(name)}" for name in differing)
 
 
 def _shown(values: Sequence[float] | Float[np.ndarray, " k"]) -> str:

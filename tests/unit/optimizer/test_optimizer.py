@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -395,3 +396,14 @@ def test_a_refused_problem_leaves_a_place_where_another_may_begin(tmp_path: Path
         SafeOptimizer.open(tmp_path, grid(), Schedule(certification="betting"))
     with SafeOptimizer.open(tmp_path, grid(cost_bounds=(90.0,)), Schedule(certification="betting")) as optimizer:
         assert optimizer.ask() is not None
+
+
+def test_a_record_that_leads_elsewhere_is_refused_with_what_differs(tmp_path: Path, system: Plant) -> None:
+    run_in(tmp_path, system)
+    events = read_events(tmp_path / "journal.sqlite")
+    at = next(i for i, event in enumerate(events) if event.kind == "asked")
+    asked = events[at]
+    for name, value in (("episodes", asked.body["episodes"] + 1), ("risk", 0.25)):
+        edited = [*events[:at], replace(asked, body={**asked.body, name: value}), *events[at + 1 :]]
+        with pytest.raises(JournalError, match=rf"lead to {name} \S+ in place of {value}\. The record was made by"):
+            SafeOptimizer.replay(edited)
