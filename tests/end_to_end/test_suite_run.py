@@ -1,5 +1,6 @@
 """A suite of jobs: run, killed, resumed, failed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lifesafe.benchmark.costs import measured_costs
 from lifesafe.benchmark.processes import Processes
 from lifesafe.benchmark.results import read_rows
 from lifesafe.benchmark.runner import Event, run_suite
-from lifesafe.benchmark.suite import Grid, Suite, load_suite
+from lifesafe.benchmark.suite import Grid, Job, Suite, load_suite
 from lifesafe.cli import main
 
 SUITE = """
@@ -119,6 +121,45 @@ def test_the_commands_run_a_suite_and_print_its_table(
     assert "holds none of PointCircle.hdf5" in capfd.readouterr().err
 
 
+def test_the_cost_of_a_suite_is_told_before_it_is_begun(
+    suite: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plan = ["bench", "plan", str(suite), "--machines", "1", "3", "--cores", "2"]
+    assert main(plan) == 0
+    told = capfd.readouterr()
+    assert told.out.startswith("tiny: 3 jobs, ")
+    assert "PLS and CDT     1" in told.out
+    assert "3 of 3 jobs: from their parts" in told.err
+    assert "Roughly, since batch or width were measured otherwise: pls" in told.err
+
+    run = ["--methods", "bc-safe", "--limit", "40", "--out", str(tmp_path / "out")]
+    assert main(["bench", "run", str(suite), *run]) == 0
+    capfd.readouterr()
+    assert main([*plan, "--methods", "bc-safe", "--measured", str(tmp_path / "out"), "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)
+    (row,) = read_rows(tmp_path / "out")
+    assert [job["basis"] for job in found["jobs"]] == ["run", "run"]  # another limit takes as long
+    assert found["jobs"][0]["seconds"] == pytest.approx(measured_costs().start + row.training_seconds + row.seconds)
+    assert [outlook["machines"] for outlook in found["outlooks"]] == [1, 3]
+    assert main([*plan, "--cpus", "4"]) == 2
+    assert "fits on no machine with 2 cores" in capfd.readouterr().err
+
+
+@pytest.mark.slow  # a minute on two cores, most of it the imports of 13 processes
+def test_the_smoke_suite_runs_whole_and_its_rows_give_its_table_again(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out, tables = tmp_path / "smoke", [tmp_path / "one.md", tmp_path / "two.md"]
+    assert main(["bench", "run", "smoke", "--out", str(out)]) == 0
+    grid = load_suite("smoke").grid
+    ran = [(row.method, row.limit) for row in read_rows(out)]
+    assert sorted(ran) == sorted((method, limit) for method in grid.methods for limit in grid.limits)
+    for table in tables:
+        assert main(["bench", "table", str(out), "--out", str(table)]) == 0
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+    assert tables[0].read_text().count("| PointCircle | reward |") == len(grid.limits)
+
+
 @pytest.mark.slow  # Ray takes its time to begin
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, tmp_path: Path) -> None:
@@ -140,3 +181,29 @@ def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, t
     assert len(run_suite(broken, tmp_path / "out", pool, progress=told.append)) == 1
     assert [event.state for event in told] == ["begun", "retried", "failed"]
     assert "DatasetError" in told[-1].reason
+
+
+@pytest.mark.slow  # Ray takes its time to begin
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_many_jobs_on_ray_begin_in_order_and_those_that_fail_or_die_are_tried_again(tmp_path: Path) -> None:
+    from lifesafe.benchmark.cluster import RayTasks
+
+    grid = Grid(tasks=("PointCircle",), methods=("bc-all", "bc-safe"), limits=(20.0, 40.0), seeds=8)
+    suite = Suite("many", grid)
+    jobs = suite.jobs()
+    dying, failing = jobs[3].name, jobs[7].name
+
+    def work(job: Job, suite: Suite, data: object, sent: object, root: str, token: str, device: str) -> object:
+        mark = Path(root) / f"{job.name}.tried"
+        first = not mark.exists()
+        mark.touch()
+        if first and job.name == dying:
+            os._exit(1)
+        return [], "RuntimeError: made to fail" if first and job.name == failing else None
+
+    told: list[Event] = []
+    out = tmp_path / "out"
+    assert run_suite(suite, out, RayTasks(suite, out, cpus=0.5, work=work), progress=told.append) == []
+    assert [event.job for event in told if event.state == "begun"] == jobs
+    assert {event.job.name for event in told if event.state == "retried"} == {dying, failing}
+    assert len(list((out / "rows").glob("*.json"))) == len(jobs) == 24

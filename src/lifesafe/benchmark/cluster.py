@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,9 @@ from lifesafe._optional import require
 from lifesafe.benchmark.results import Row, write_rows
 from lifesafe.benchmark.runner import ERROR, job_directory
 from lifesafe.benchmark.suite import Job, Suite
+
+Work = Callable[[Job, Suite, Path | None, list[Any], str, str, str], tuple[list[dict[str, Any]], str | None]]
+"""Runs one job on some machine, with the arguments of `run_remotely`; returns its rows, or its error."""
 
 
 class RayTasks:
@@ -32,6 +35,7 @@ class RayTasks:
         address: Of a cluster: "auto", "ray://host:10001"; this machine alone unless given.
         cpus: Processors that each job asks for; may be a fraction.
         gpus: GPUs that each job asks for; may be a fraction. If any, it trains on one.
+        work: What a job does on its machine, for simulations; `run_remotely` unless given.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class RayTasks:
         address: str | None = None,
         cpus: float = 1.0,
         gpus: float = 0.0,
+        work: Work | None = None,
     ) -> None:
         self._ray = require("ray", name="Ray", extra="ray", user="A suite with --ray")
         self._suite, self._root, self._data = suite, Path(directory), dict(data or {})
@@ -56,7 +61,7 @@ class RayTasks:
         self._sent: dict[str, Any] = {}
         self._running: dict[Any, Job] = {}
         # NOTE: a task that died is tried again by the runner, which tells of it, and not by Ray.
-        self._remote = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_remotely)
+        self._remote = self._ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(work or run_remotely)
 
     def room(self) -> int:
         resources = self._ray.cluster_resources()

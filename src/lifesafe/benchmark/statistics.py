@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -66,26 +67,23 @@ def aggregates(rows: Sequence[Row]) -> dict[str, Aggregate]:
     return found
 
 
-def middle_mean(values: Float[np.ndarray, " n"]) -> float:
+def middle_mean(values: np.ndarray, axis: int = -1) -> Any:
     """Return the mean of the middle half: less noisy than the median, less led by outliers than the mean."""
-    return float(trim_mean(values, 0.25))
+    return trim_mean(values, 0.25, axis=axis)
 
 
-def interval(
-    strata: Sequence[Float[np.ndarray, " s"]], of: Callable[[np.ndarray], float], *, seed: int = 0
-) -> Interval:
+def interval(strata: Sequence[Float[np.ndarray, " s"]], of: Callable[..., Any], *, seed: int = 0) -> Interval:
     """Return a statistic of all values and its interval; values are drawn again within each stratum.
 
     Args:
         strata: The values of the seeds of each task and limit.
-        of: The statistic.
+        of: The statistic of an array along an axis, such as `numpy.mean`.
         seed: Decides which values are drawn.
     """
     random = generator(seed, "bootstrap")
     drawn = [random.choice(stratum, size=(_DRAWS, len(stratum))) for stratum in strata]
-    statistics = np.array([of(values) for values in np.concatenate(drawn, axis=1)])
-    low, high = np.quantile(statistics, [0.025, 0.975])
-    return Interval(float(of(np.concatenate(strata))), float(low), float(high))
+    low, high = np.quantile(of(np.concatenate(drawn, axis=1), axis=-1), [0.025, 0.975])
+    return Interval(float(of(np.concatenate(strata), axis=-1)), float(low), float(high))
 
 
 def _strata(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[Float[np.ndarray, " s"]]:

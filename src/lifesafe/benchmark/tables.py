@@ -121,7 +121,8 @@ def _markdown(table: Table) -> str:
         lines.append("")
     lines += [
         "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
-        f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe.",
+        f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe."
+        " –: not run, or nothing was known to be safe.",
         "",
     ]
     return "\n".join(lines)

@@ -12,9 +12,14 @@ from lifesafe.cli.console import FAILED, OK, Directory, OutFile, print_json, say
 from lifesafe.errors import ConfigError
 
 if TYPE_CHECKING:
+    from lifesafe.benchmark.costs import Costs
+    from lifesafe.benchmark.plan import Estimate
     from lifesafe.benchmark.runner import Event
     from lifesafe.benchmark.suite import Suite
 
+Tasks = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TASK")]
+Methods = Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD")]
+Limits = Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")]
 SuiteName = Annotated[str, Positional, tyro.conf.arg(metavar="SUITE")]
 Results = Annotated[tuple[Path, ...], Positional, tyro.conf.arg(metavar="RESULTS")]
 
@@ -24,9 +29,9 @@ def bench_run(
     /,
     *,
     data: Directory = None,
-    tasks: tuple[str, ...] = (),
-    methods: tuple[str, ...] = (),
-    limit: Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")] = (),
+    tasks: Tasks = (),
+    methods: Methods = (),
+    limit: Limits = (),
     seeds: int | None = None,
     out: Directory = None,
     processes: int = 2,
@@ -61,9 +66,9 @@ def bench_run(
         suite: Name of a suite, or a TOML file.
         data: Directory with a file TASK.hdf5, in the layout of DSRL, for each task; or a single such file if there is
             one task. Tasks without a file use the public data.
-        tasks: Only these tasks.
-        methods: Only these methods.
-        limit: Only these limits.
+        tasks: Only these tasks; all of the suite unless given.
+        methods: Only these methods; all of the suite unless given.
+        limit: Only these limits; all of the suite unless given.
         seeds: So many seeds instead of the suite's.
         out: Directory of the results; unless given, runs/bench-SUITE.
         processes: How many jobs run at once; without --ray.
@@ -71,27 +76,15 @@ def bench_run(
         device: Where to train: cpu, cuda, cuda:1 or mps; without --ray.
         ray: Run the jobs on Ray.
         address: Of a Ray cluster: auto, or ray://host:10001; this machine alone unless given.
-        cpus: Processors that each job asks Ray for.
+        cpus: Processors that each job asks Ray for; on the CPU it computes on one of them.
         gpus: GPUs that each job asks Ray for, 0.25 say; if any, it trains on one.
         attempts: How often a job is tried.
     """
-    from dataclasses import replace
-
     from lifesafe.benchmark.processes import Processes
     from lifesafe.benchmark.runner import Pool, run_suite
-    from lifesafe.benchmark.suite import load_suite
 
-    found = load_suite(suite)
-    grid = found.grid
-    grid = replace(
-        grid,
-        tasks=tasks or grid.tasks,
-        methods=methods or grid.methods,
-        limits=limit or grid.limits,
-        seeds=grid.seeds if seeds is None else seeds,
-    )
-    chosen = replace(found, grid=grid)
-    directory = out or Path("runs") / f"bench-{found.name}"
+    chosen = _part(suite, tasks, methods, limit, seeds)
+    directory = out or Path("runs") / f"bench-{chosen.name}"
     files = _files(chosen, data)
     pool: Pool
     if ray:
@@ -105,6 +98,73 @@ def bench_run(
         say(f"{job.name} failed; its error is in {directory / 'jobs' / job.name / 'error.txt'}.")
     print(f"Results: {directory}")
     return FAILED if failed else OK
+
+
+def bench_plan(
+    suite: SuiteName,
+    /,
+    *,
+    tasks: Tasks = (),
+    methods: Methods = (),
+    limit: Limits = (),
+    seeds: int | None = None,
+    machines: Annotated[tuple[int, ...], tyro.conf.arg(metavar="NUMBER")] = (1, 4, 16, 64),
+    cores: int = 8,
+    cpus: float = 1.0,
+    measured: Directory = None,
+    json: bool = False,
+) -> int:
+    """Say what a suite costs before it is begun: processor time of its jobs, wall-clock time on some machines.
+
+    The times of jobs are put together from what gradient steps and episodes cost on one thread of one machine, or taken
+    from jobs that were run. Your machines may be faster or slower; GPUs were not measured. They then take the jobs in
+    the order in which `lifesafe bench run` begins them. Nothing is run, and failures are not foreseen.
+
+    Examples:
+        lifesafe bench plan paper
+        lifesafe bench plan cpu --tasks HopperVelocity CarCircle --seeds 1 --machines 1 --cores 2
+        lifesafe bench plan cpu --measured runs/bench-cpu
+
+    Exit codes: 0 done, 2 an error.
+
+    Args:
+        suite: Name of a suite, or a TOML file.
+        tasks: Only these tasks; all of the suite unless given.
+        methods: Only these methods; all of the suite unless given.
+        limit: Only these limits; all of the suite unless given.
+        seeds: So many seeds instead of the suite's.
+        machines: Numbers of machines.
+        cores: Cores of each machine.
+        cpus: Processors that each job asks for. It computes on one: with less than 1 jobs share cores, with more some
+            cores idle.
+        measured: Directory of results of the same suite, or of a part of it; their times count for jobs like them.
+        json: Print the numbers as JSON instead, times in seconds.
+    """
+    from dataclasses import asdict
+
+    from lifesafe.benchmark.costs import measured_costs
+    from lifesafe.benchmark.plan import estimates, outlook, places
+    from lifesafe.benchmark.results import read_rows
+
+    chosen, costs = _part(suite, tasks, methods, limit, seeds), measured_costs()
+    found = estimates(chosen, costs, () if measured is None else read_rows(measured))
+    seconds, fit = [each.seconds for each in found], places(cores, cpus)
+    outlooks = [outlook(seconds, machines=each, cores=cores, places=fit) for each in machines]
+    if json:
+        jobs = [{"job": each.job.name, "seconds": each.seconds, "basis": each.basis} for each in found]
+        print_json({"jobs": jobs, "outlooks": [asdict(each) for each in outlooks], "costs": costs.source})
+        return OK
+    (unit, (total,)), (short, (longest,)) = _times([sum(seconds)]), _times([max(seconds)])
+    print(f"{chosen.name}: {len(found)} jobs, {total} processor {unit}; the longest job takes {longest} {short}.")
+    print("\n" + table(_by_method(found)))
+    asks = f"each job asks for {cpus:g} processor{'' if cpus == 1 else 's'}"
+    print(f"\nOn machines with {cores} cores, {fit} job{'' if fit == 1 else 's'} at once on each ({asks}):")
+    unit, walls = _times([each.wall for each in outlooks] + [each.bound for each in outlooks])
+    busy = [f"{100 * each.utilization:.0f}" for each in outlooks]
+    columns = ([str(each) for each in machines], walls[: len(outlooks)], walls[len(outlooks) :], busy)
+    print(table([("machines", f"wall-clock {unit}", "at best", "cores busy %"), *zip(*columns, strict=True)]))
+    say("\n" + "\n".join(_bases(found, costs, measured)))
+    return OK
 
 
 def bench_table(
@@ -160,8 +220,11 @@ def bench_table(
         print(f"Table: {out}")
     say(table(summary_lines(counts)))
     heading = ("", "reward, middle half", "cost / limit, middle half", "share of runs within the limit", "runs")
+    found = aggregates(rows)
     overall = [
-        (NAMES.get(m, m), str(a.reward), str(a.cost), str(a.safe), str(a.runs)) for m, a in aggregates(rows).items()
+        (NAMES.get(m, m), str(found[m].reward), str(found[m].cost), str(found[m].safe), str(found[m].runs))
+        for m in counts  # in the order of the columns
+        if m in found
     ]
     say("\nOver all tasks, limits and seeds, with 95 % bootstrap intervals:\n" + table([heading, *overall]))
     return OK
@@ -197,6 +260,65 @@ def bench_figure(
     save((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)
     print(f"Figure: {out}")
     return OK
+
+
+def _part(
+    suite: str, tasks: tuple[str, ...], methods: tuple[str, ...], limits: tuple[float, ...], seeds: int | None
+) -> Suite:
+    """Return a suite, or the part of it that is asked for."""
+    from dataclasses import replace
+
+    from lifesafe.benchmark.suite import load_suite
+
+    found = load_suite(suite)
+    grid = replace(
+        found.grid,
+        tasks=tasks or found.grid.tasks,
+        methods=methods or found.grid.methods,
+        limits=limits or found.grid.limits,
+        seeds=found.grid.seeds if seeds is None else seeds,
+    )
+    return replace(found, grid=grid)
+
+
+def _by_method(found: list[Estimate]) -> list[tuple[str, ...]]:
+    """Return what the jobs of each method take, as rows of words."""
+    from lifesafe.benchmark.suite import PLS
+    from lifesafe.benchmark.tables import NAMES
+
+    times: dict[str, list[float]] = {}
+    for each in found:
+        times.setdefault(each.job.method, []).append(each.seconds)
+    names = ["PLS and CDT" if method == PLS else NAMES.get(method, method) for method in times]
+    counts = [str(len(of)) for of in times.values()]
+    unit, jobs = _times([sum(of) / len(of) for of in times.values()] + [max(of) for of in times.values()])
+    large, totals = _times([sum(of) for of in times.values()])
+    heading = ("method", "jobs", f"{unit} a job", "longest", f"processor {large}")
+    return [heading, *zip(names, counts, jobs[: len(times)], jobs[len(times) :], totals, strict=True)]
+
+
+def _times(seconds: list[float]) -> tuple[str, list[str]]:
+    """Return the unit in which some times read well, and the times in it."""
+    units = (("hours", 3600), ("minutes", 60), ("seconds", 1))
+    unit, scale = next((unit for unit in units if max(seconds) >= unit[1]), units[-1])
+    return unit, [f"{each / scale:.1f}" for each in seconds]
+
+
+def _bases(found: list[Estimate], costs: Costs, measured: Path | None) -> list[str]:
+    """Return where the times come from, in words."""
+    from lifesafe.benchmark.plan import PARTS, RUN, SCALED
+
+    counts = {basis: sum(each.basis == basis for each in found) for basis in (RUN, PARTS, SCALED)}
+    lines = [f"{counts[RUN]} of {len(found)} jobs: times of jobs like them in {measured}."] if measured else []
+    if counts[PARTS] or counts[SCALED]:
+        scaled = sorted({each.job.method for each in found if each.basis == SCALED})
+        lines.append(
+            f"{counts[PARTS] + counts[SCALED]} of {len(found)} jobs: from their parts, measured on {costs.machine}."
+        )
+        if scaled:
+            lines.append(f"Roughly, since batch or width were measured otherwise: {', '.join(scaled)}.")
+        lines.append("Episodes count in full length, searches with all their trials.")
+    return lines
 
 
 def _given(results: tuple[Path, ...]) -> tuple[Path, ...]:

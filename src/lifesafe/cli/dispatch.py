@@ -15,7 +15,7 @@ from typing import TextIO
 import tyro
 
 from lifesafe._config import nearest
-from lifesafe.cli.bench import bench_figure, bench_run, bench_table
+from lifesafe.cli.bench import bench_figure, bench_plan, bench_run, bench_table
 from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
@@ -50,6 +50,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "alignment": alignment,
     "report": report,
     "bench run": bench_run,
+    "bench plan": bench_plan,
     "bench table": bench_table,
     "bench figure": bench_figure,
     "journal verify": journal_verify,
