@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,10 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress
 
+from changed import HOPPER, MORE_HOPPER, changes
 from lifesafe._files import write_atomic
 from lifesafe._random import integer
 from lifesafe.environments import Evaluator, Task, task
-from lifesafe.environments.point_circle import Physics, PointCircle
-from lifesafe.environments.velocity import Velocity
 from lifesafe.lifetime.manifest import read_manifest
 from lifesafe.operation import Operation
 from lifesafe.optimizer import SafeOptimizer
@@ -32,59 +30,6 @@ from lifesafe.optimizer.journal import read_events
 from lifesafe.policies import load
 
 RESULTS = Path(__file__).resolve().parent / "results"
-
-
-PHYSICS = {
-    "friction 0.8 to 0.6 kg/s": Physics(friction=0.6),
-    "friction 0.8 to 0.32 kg/s": Physics(friction=0.32),
-    "payload 0.2 kg": Physics(payload=0.2),
-    "payload 0.5 kg": Physics(payload=0.5),
-    "position seen 0.3 m too far left": Physics(sensor_bias=(-0.3, 0.0)),
-    "position seen 0.6 m too far left": Physics(sensor_bias=(-0.6, 0.0)),
-}
-
-
-@dataclass(frozen=True)
-class Changed:
-    """Makes a Hopper that is not the one it was."""
-
-    ordinary: Velocity
-    friction: float = 1.0
-    """Factor on the friction of everything."""
-    payload: float = 0.0
-    """Added to the mass of the torso, as a fraction of it."""
-    bias: float = 0.0
-    """How much too slow it sees itself run, in m/s."""
-
-    def __call__(self) -> Any:
-        import gymnasium
-
-        environment = self.ordinary()
-        model = environment.unwrapped.model
-        model.geom_friction[:] *= self.friction
-        model.body_mass[1] *= 1 + self.payload
-        shift = np.zeros(environment.observation_space.shape)
-        shift[5] = -self.bias
-        return gymnasium.wrappers.TransformObservation(
-            environment, lambda seen: seen + shift, environment.observation_space
-        )
-
-
-def changes(known: Task) -> Iterator[tuple[str, Task]]:
-    """Give the same task after one change after the other."""
-    if known.name == "PointCircle":
-        for name, physics in PHYSICS.items():
-            yield name, replace(known, vector=partial(PointCircle, physics=physics))
-    elif known.name == "HopperVelocity" and isinstance(known.make, Velocity):
-        makes = {
-            "friction halved": Changed(known.make, friction=0.5),
-            "torso 20 % heavier": Changed(known.make, payload=0.2),
-            "speed seen 0.2 m/s too low": Changed(known.make, bias=0.2),
-        }
-        for name, make in makes.items():
-            yield name, replace(known, make=make, envpool=None)
-    else:
-        raise SystemExit(f"No changes are known for {known.name}; give a run of PointCircle or HopperVelocity.")
 
 
 @dataclass
@@ -111,9 +56,9 @@ def main() -> None:
         raise SystemExit(f"{options.run} holds no run; `lifesafe demo` makes one.")
     known = task(recorded["run"]["task"], limits=tuple(recorded["run"]["limits"]))
     policy, events = load(options.run), read_events(options.run / "journal.sqlite")
-    searched = [event for event in events if event.kind not in ("serving", "served", "alarm", "halted")]
+    searched = list(takewhile(lambda event: event.kind not in ("serving", "limits"), events))  # the first search
     rows = []
-    for name, changed in changes(known):
+    for name, changed in changes(known, hopper=HOPPER | MORE_HOPPER):
         if options.only and options.only not in name:
             continue
         with (

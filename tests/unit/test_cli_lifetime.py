@@ -10,6 +10,7 @@ from lifesafe.cli import main
 from lifesafe.cli.lifetime import read_episodes
 from lifesafe.data.dsrl import write_dsrl
 from lifesafe.errors import TrialError
+from lifesafe.optimizer.journal import read_events
 from lifesafe.returns import Returns
 from small_life import data
 
@@ -52,6 +53,16 @@ def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[st
 def test_other_settings_in_the_same_directory_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--delta", "0.05"]) == 2
     assert "begun otherwise: run.delta is 0.1 there, 0.05 here" in capsys.readouterr().err
+
+
+def test_a_simulator_gives_the_prior_and_must_be_a_task(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*RUN, "--trials", "1", "--episodes", "0", "--no-plain", "--workers", "0", "--out", "simulated"]
+    assert main([*words, "--simulator", "Nowhere"]) == 2
+    assert "Nowhere" in capsys.readouterr().err
+    assert not Path("simulated").exists()
+    assert main([*words, "--simulator", "PointCircle", "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out)["trials"] == 1
+    assert "simulated" in read_events(Path("simulated/journal.sqlite"))[0].body["problem"]
 
 
 def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[str]) -> None:

@@ -42,6 +42,7 @@ def run(
     method: Conditioned = "cdt",
     settings: Settings = (),
     start: Literal["data", "paper"] = "data",
+    simulator: str | None = None,
     trials: int = 30,
     episodes: int = 100,
     plain: bool = True,
@@ -81,6 +82,8 @@ def run(
         method: How the policy is trained; see `lifesafe train --help`.
         settings: A setting of the method, such as steps=2000; may be given several times.
         start: Where the search begins: at conservative targets found in the logs, or in the paper's box.
+        simulator: A task that stands for the real one. The policy is run there first, and what it returns becomes the
+            prior: of use if the simulator is right about where costs rise, dangerous if it is not.
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
             first as many as it takes to certify it.
         episodes: How many episodes to operate.
@@ -91,6 +94,7 @@ def run(
         device: Where to train: cpu, cuda, cuda:1 or mps.
         json: Print the outcome as JSON.
     """
+    from lifesafe.environments import task
     from lifesafe.lifetime import Lifetime, default_schedule
 
     known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
@@ -106,6 +110,7 @@ def run(
         delta=delta,
         schedule=replace(default_schedule(known), trials=trials),
         start=start,
+        simulator=None if simulator is None else task(simulator),
         workers=workers,
     ) as life:
         code = _conclude(life, _live(life, episodes, plain=plain, device=device), json)
@@ -411,7 +416,8 @@ def _write_report(run: Path, path: Path) -> None:
 
 def _search(life: Lifetime) -> None:
     """Optimize, with a line for every trial."""
-    optimizer = life.optimizer
+    with patience("preparing the search"):  # with a simulator, the policy is run there first
+        optimizer = life.optimizer
     done = len(optimizer.trials)
     with progress_lines("trials", done + optimizer.schedule.trials) as advance:
         if optimizer.stage != "done":

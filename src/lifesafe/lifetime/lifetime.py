@@ -22,6 +22,7 @@ from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import manifest as manifests
 from lifesafe.lifetime.seeds import problem_of, seeds_under
+from lifesafe.lifetime.simulation import check_simulator, simulate
 from lifesafe.lifetime.trials import cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
@@ -86,11 +87,13 @@ class Lifetime:
         schedule: Schedule,
         monitor: MonitorConfig,
         start: Start,
+        simulator: Task | None,
         workers: int,
     ) -> None:
         self.directory, self.task, self.config, self.seed = directory, task, config, seed
         self._data, self._delta, self._schedule = data, delta, schedule
         self._monitor, self._start, self._workers = monitor, start, workers
+        self._simulator = simulator
         self._fingerprint: str | None = None
         self._policy: Policy | None = None
         self._optimizer: SafeOptimizer | None = None
@@ -109,6 +112,7 @@ class Lifetime:
         schedule: Schedule | None = None,
         monitor: MonitorConfig | None = None,
         start: Start | None = None,
+        simulator: Task | None = None,
         workers: int = 0,
     ) -> Self:
         """Begin a life in a directory, or go on with the one there.
@@ -126,6 +130,8 @@ class Lifetime:
             monitor: How easily operation raises an alarm.
             start: Where the search begins: at conservative targets found in the "data", or in the box that the
                 "paper" names for its tasks. Both are certified before anything else is tried.
+            simulator: A task that stands for the real one. The trained policy is run there first, and what it
+                returns is the prior of the search; see `lifesafe.lifetime.simulation`.
             workers: Processes that run episodes; 0 for none but this one.
 
         Raises:
@@ -145,6 +151,8 @@ class Lifetime:
             monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
+        if simulator is not None:
+            check_simulator(simulator, task)
         if config is None:
             from lifesafe.policies import CDTConfig
 
@@ -159,6 +167,7 @@ class Lifetime:
             schedule=schedule or default_schedule(task),
             monitor=monitor or MonitorConfig(),
             start=start or "data",
+            simulator=simulator,
             workers=workers,
         )
         life._fingerprint = known or life._dataset().fingerprint
@@ -301,9 +310,17 @@ class Lifetime:
         return bool(read_events(self.directory / "journal.sqlite"))
 
     def _problem(self) -> Problem:
-        return problem_of(
+        problem = problem_of(
             self.task, self._dataset().returns, delta=self._delta, bounds=cost_bounds(self.task), start=self._start
         )
+        # Found only now: once the search has begun, what was simulated is in its record.
+        recorded = (manifests.read_manifest(self.directory) or {}).get("simulator")
+        simulator = self._simulator or (None if recorded is None else _task_of(recorded, self.directory))
+        if simulator is None:
+            return problem
+        check_simulator(simulator, self.task)
+        seed = integer(self.seed, "simulation")
+        return problem.with_simulated(simulate(self.train(), simulator, problem, seed=seed, workers=self._workers))
 
     def _dataset(self) -> Dataset:
         if not isinstance(self._data, Dataset):
@@ -317,7 +334,6 @@ class Lifetime:
         return self._data
 
     def _manifest(self) -> dict[str, Any]:
-        made = recipe(self.task)
         file = None if self._data is None or isinstance(self._data, Dataset) else str(self._data)
         return {
             "run": {
@@ -327,12 +343,24 @@ class Lifetime:
                 "delta": self._delta,
                 "start": self._start,
             },
-            **({} if made is None else {"environment": made}),
+            **_environment(self.task),
+            # Only if there is one: runs without it keep the manifests that they had before it existed.
+            **({} if self._simulator is None else {"simulator": _simulator(self._simulator)}),
             "data": {"file": file, "fingerprint": self._fingerprint},
             "policy": {"kind": kind_of_config(self.config), "config": to_plain(self.config)},
             "schedule": to_plain(self._schedule),
             "monitor": to_plain(self._monitor),
         }
+
+
+def _environment(task: Task) -> dict[str, Any]:
+    made = recipe(task)
+    return {} if made is None else {"environment": made}
+
+
+def _simulator(task: Task) -> dict[str, Any]:
+    """Return what `_task_of` finds a simulator by: the same keys as for the task of the run."""
+    return {"run": {"task": task.name, "limits": list(task.limits)}, **_environment(task)}
 
 
 def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:

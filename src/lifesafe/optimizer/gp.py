@@ -13,6 +13,7 @@ Notation:
     V       L^-1 K(observed, X), (n, M), with L the Cholesky factor of K(observed, observed) + noise
     c       posterior covariance between one candidate and all, (M,)
     s       predictive variance of one observation
+    F       factor, (M, q): adds F F^T to the prior covariance, along ways in which the map is known to vary
 
 Reference: Rasmussen & Williams 2006, Algorithm 2.1, in its incremental form.
 """
@@ -40,12 +41,16 @@ class GridGP:
         lengthscales: tuple[float, ...],
         sd: float,
         mean: Float[np.ndarray, " M"],
+        factor: Float[np.ndarray, "M q"] | None = None,
     ) -> None:
         self._X = X / np.asarray(lengthscales)[:, None]
         self._kernel: Kernel = kernel
         self._sd2 = sd * sd
+        self._factor = factor
         self.mean = mean.astype(np.float64, copy=True)
         self.var = np.full(X.shape[1], self._sd2)
+        if factor is not None:
+            self.var += (factor * factor).sum(axis=1)
         self.log_likelihood = 0.0
         self._V = np.empty((8, X.shape[1]))
         self._count = 0
@@ -77,6 +82,8 @@ class GridGP:
         """Return the posterior covariance between one candidate and every candidate."""
         c: Float[np.ndarray, " M"] = correlation_matrix(self._kernel, self._X[:, [index]].T, self._X.T)[0]
         c *= self._sd2
+        if self._factor is not None:
+            c += self._factor @ self._factor[index]
         if self._count:
             V = self._V[: self._count]
             c -= V[:, index] @ V
@@ -86,6 +93,8 @@ class GridGP:
         """Return the posterior covariance between two sets of candidates."""
         X, V = self._X, self._V[: self._count]
         block = self._sd2 * correlation_matrix(self._kernel, X[:, rows].T, X[:, columns].T)
+        if self._factor is not None:
+            block += self._factor[rows] @ self._factor[columns].T
         block -= V[:, rows].T @ V[:, columns]
         return block
 

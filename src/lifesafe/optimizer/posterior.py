@@ -19,6 +19,8 @@ from lifesafe.optimizer.priors import Prior, scale_slope, to_scale
 from lifesafe.optimizer.problem import Problem
 from lifesafe.theory.normal import probability_below
 
+_MeanAndFactor = tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n s"] | None]
+
 _REWARD_NOISE = 0.1  # prior spread of episode rewards, as a fraction of the reward axis
 _REWARD_FLOOR = 1e-6  # smallest variance of a trial's mean reward, as a fraction of the squared axis
 _DRIFT = 0.05  # relative change of the pooled dispersion after which all noises are computed anew
@@ -40,9 +42,9 @@ class CostModel:
     def __init__(self, problem: Problem, prior: Prior, cost: int) -> None:
         self._prior, self._unit = prior, problem.reference[cost]
         lengths = prior.lengths(problem.candidates.shape[1])
-        mean = _prior_mean(problem, prior, cost)
+        mean, factor = _prior_of_cost(problem, prior, cost)
         self._gps = [
-            GridGP(problem.scaled, prior.kernel, tuple(f * length for length in lengths), g * prior.sd, mean)
+            GridGP(problem.scaled, prior.kernel, tuple(f * length for length in lengths), g * prior.sd, mean, factor)
             for f, g, _ in prior.components
         ]
 
@@ -125,7 +127,8 @@ class Posterior:
         self._pooled = [Dispersion(unit, prior) for unit, prior in pairs]
         prior, Z = problem.priors.reward, problem.candidates
         self._low, self._extent = float(Z[:, 0].min()), problem.extents[0]
-        self.reward = GridGP(problem.scaled, prior.kernel, prior.lengths(Z.shape[1]), prior.sd, problem.scaled[0])
+        mean, factor = self._prior_of_reward(prior)
+        self.reward = GridGP(problem.scaled, prior.kernel, prior.lengths(Z.shape[1]), prior.sd, mean, factor)
         self.costs = [CostModel(problem, problem.priors.cost, k) for k in range(len(problem.limits))]
 
     def observe(self, observation: Observation) -> tuple[float, ...]:
@@ -168,6 +171,12 @@ class Posterior:
             noise = score_sd(unit / 2, episodes, self.dispersions[k])
             model.hallucinate(index, noise * scale_slope(self._problem.priors.cost.scale, unit / 2, unit))
 
+    def _prior_of_reward(self, prior: Prior) -> _MeanAndFactor:
+        simulated = self._problem.simulated
+        if prior.mean != "simulated" or simulated is None:
+            return self._problem.scaled[0], None
+        return simulated.modeled(0, lambda reward: (reward - self._low) / self._extent)
+
     def _modeled_reward(self, observation: Observation) -> tuple[float, float]:
         rewards = (observation.episodes[:, 0] - self._low) / self._extent
         return float(rewards.mean()), max(shrunk_variance(rewards, _REWARD_NOISE), _REWARD_FLOOR)
@@ -187,8 +196,11 @@ class Posterior:
         return self.costs[k].append(observation.index, float(costs.mean()), self.noise_sd(k, costs))
 
 
-def _prior_mean(problem: Problem, prior: Prior, cost: int) -> Float[np.ndarray, " n"]:
-    target = to_scale(prior.scale, problem.candidates[:, 1 + cost], problem.reference[cost])
+def _prior_of_cost(problem: Problem, prior: Prior, cost: int) -> _MeanAndFactor:
+    unit = problem.reference[cost]
+    if prior.mean == "simulated" and problem.simulated is not None:
+        return problem.simulated.modeled(1 + cost, lambda raw: to_scale(prior.scale, raw, unit))
+    target = to_scale(prior.scale, problem.candidates[:, 1 + cost], unit)
     if prior.mean == "target":
-        return target
-    return np.maximum(target, 1.0) if prior.mean == "larger" else np.ones_like(target)
+        return target, None
+    return (np.maximum(target, 1.0) if prior.mean == "larger" else np.ones_like(target)), None

@@ -14,7 +14,8 @@ from jaxtyping import Bool, Float
 
 from lifesafe._config import fingerprint, from_plain, to_plain
 from lifesafe.errors import ConfigError, DatasetError, TrialError
-from lifesafe.optimizer.priors import Priors
+from lifesafe.optimizer.priors import Priors, residual_priors
+from lifesafe.optimizer.simulated import Simulated
 from lifesafe.returns import Returns, return_names, returns_array
 
 _GRID = 60  # points per axis of the default candidate grid
@@ -53,6 +54,8 @@ class Problem:
     """Accept a prior that certifies targets nobody has tried."""
     reference: tuple[float, ...] = ()
     """Limits that the priors are measured in; they stay when the limits change."""
+    simulated: Simulated | None = None
+    """Returns in simulation, for priors whose mean is "simulated"."""
 
     def __post_init__(self) -> None:
         Z = np.array(self.candidates, dtype=np.float64)
@@ -155,6 +158,15 @@ class Problem:
             )
         return replace(self, limits=new, seeds=self.seeds if seeds is None else tuple(seeds))
 
+    def with_simulated(self, simulated: Simulated, priors: Priors | None = None) -> Problem:
+        """Return the same problem with a prior from simulation.
+
+        Args:
+            simulated: What the simulation returned at every candidate.
+            priors: Beliefs about the residual, how the real system differs; `residual_priors()` unless given.
+        """
+        return replace(self, simulated=simulated, priors=priors or residual_priors())
+
     def target(self, index: int) -> Returns:
         """Return a candidate as the returns to ask for."""
         reward, *costs = self.candidates[index]
@@ -190,6 +202,8 @@ class Problem:
             "priors": to_plain(self.priors),
             "shape": list(self.candidates.shape),
             "candidates": base64.b64encode(packed).decode("ascii"),
+            # Only if there is one: problems without it keep the fingerprints that they had before it existed.
+            **({} if self.simulated is None else {"simulated": self.simulated.to_plain()}),
         }
 
     @classmethod
@@ -201,6 +215,7 @@ class Problem:
             delta=plain["delta"],
             trust_prior=plain["trust_prior"],
             priors=from_plain(Priors, plain["priors"]),
+            simulated=Simulated.from_plain(plain["simulated"]) if "simulated" in plain else None,
             **{name: tuple(plain[name]) for name in _TUPLES},
         )
 
@@ -238,6 +253,26 @@ class Problem:
             raise ConfigError(f"Seeds {outside} are not rows of the {len(Z)} candidates.")
         for prior in (self.priors.reward, self.priors.cost):
             prior.lengths(Z.shape[1])
+        self._check_simulated()
+
+    def _check_simulated(self) -> None:
+        wanted = "simulated" in (self.priors.reward.mean, self.priors.cost.mean)
+        if self.simulated is None:
+            if wanted:
+                raise ConfigError(
+                    "The prior mean 'simulated' needs a simulation; give `simulated`, or another prior mean."
+                )
+            return
+        if not wanted:
+            raise ConfigError(
+                "Got a simulation that no prior uses; give a prior the mean 'simulated', or use with_simulated."
+            )
+        shape = (1 + len(self.limits), len(self.candidates))
+        if self.simulated.means.shape != shape:
+            raise ConfigError(
+                f"Got simulated means of shape {self.simulated.means.shape} for {shape[1]} candidates and "
+                f"{len(self.limits)} costs; give {shape[0]} rows of {shape[1]}."
+            )
 
 
 def nearest(candidates: Float[np.ndarray, "n d"], target: Returns) -> int:

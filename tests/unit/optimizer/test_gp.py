@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lifesafe.optimizer.gp import GridGP
+from lifesafe.theory.kernels import correlation_matrix
 
 
 def line(points: int = 11, sd: float = 2.0) -> GridGP:
@@ -71,3 +74,48 @@ def test_the_prior_mean_given_is_not_changed() -> None:
     mean = np.full(3, 1.0)
     GridGP(np.array([[0.0, 0.5, 1.0]]), "rbf", (0.5,), 1.0, mean).append(0, 9.0, 0.1)
     np.testing.assert_array_equal(mean, np.full(3, 1.0))
+
+
+@settings(deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    size=st.integers(2, 30),
+    members=st.integers(1, 6),
+    count=st.integers(0, 20),
+    scale=st.sampled_from([0.01, 1.0, 5.0]),
+)
+def test_with_a_factor_the_posterior_is_that_of_dense_regression(
+    seed: int, size: int, members: int, count: int, scale: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, mean, F = rng.uniform(0, 1, (2, size)), rng.normal(0, 1, size), scale * rng.normal(0, 1, (size, members))
+    indices, y = rng.integers(0, size, count), rng.normal(0, 2, count)
+    noise = rng.uniform(0.05, 1.0, count)
+    gp = GridGP(X, "matern32", (0.3, 0.7), 0.8, mean, F)
+    innovations = [gp.append(int(i), float(v), float(s)) for i, v, s in zip(indices, y, noise, strict=True)]
+    scaled = (X / np.array([[0.3], [0.7]])).T
+    K = 0.64 * correlation_matrix("matern32", scaled, scaled) + F @ F.T
+    C = K[np.ix_(indices, indices)] + np.diag(noise)
+    gain = np.linalg.solve(C, K[indices]) if count else np.empty((0, size))
+    posterior = K - K[:, indices] @ gain
+    tolerance = 1e-9 * (1 + K.max())
+    np.testing.assert_allclose(gp.mean, mean + gain.T @ (y - mean[indices]), atol=1e-7 * (1 + scale))
+    np.testing.assert_allclose(gp.var, np.diag(posterior), atol=tolerance)
+    everything = np.arange(size)
+    np.testing.assert_allclose(gp.covariance(everything, everything), posterior, atol=tolerance)
+    np.testing.assert_allclose(gp.covariance_with(size - 1), posterior[size - 1], atol=tolerance)
+    whitened = np.linalg.solve(np.linalg.cholesky(C), y - mean[indices]) if count else np.empty(0)
+    np.testing.assert_allclose(innovations, whitened, atol=1e-7)
+    logs = np.log(np.diag(np.linalg.cholesky(C))).sum() if count else 0.0
+    expected = -0.5 * whitened @ whitened - logs - 0.5 * count * math.log(2 * math.pi)
+    assert gp.log_likelihood == pytest.approx(expected, abs=1e-7)
+
+
+def test_a_factor_carries_what_is_seen_at_one_end_to_the_other() -> None:
+    X, mean = np.linspace(0, 1, 11)[None, :], np.zeros(11)
+    near = GridGP(X, "matern52", (0.1,), 1.0, mean)
+    both = GridGP(X, "matern52", (0.1,), 1.0, mean, np.linspace(1, -2, 11)[:, None])
+    for gp in (near, both):
+        gp.append(0, 1.0, 0.1)
+    assert abs(near.mean[10]) < 1e-3
+    assert both.mean[10] < -0.5
