@@ -275,8 +275,9 @@ def test_durations_read_well(seconds: float, text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # the compiler's own
-def test_a_compiled_training_learns_the_same() -> None:
-    config = replace(SMALL, dropout=0.0)
+@pytest.mark.parametrize("method", ["rvs-timeless", "bc", "bcq-lag", "bear-lag", "cpq", "coptidice", "ccac"])
+def test_a_compiled_training_learns_the_same(method: str) -> None:
+    config = replace(METHODS[method], steps=10)
     first, second = (train(config, small_dataset(), compile=flag).tensors() for flag in (False, True))
     for name, tensor in first.items():
         torch.testing.assert_close(second[name], tensor, rtol=1e-3, atol=1e-5)
