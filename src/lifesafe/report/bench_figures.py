@@ -38,7 +38,7 @@ _WIDE = 3
 def draw_scatter(rows: Sequence[Row]) -> Figure:
     """Return a panel for every task and limit: mean reward over mean cost of each method, safe to the left of 1.
 
-    Costs of more than three times the limit are drawn at the edge.
+    Costs of more than three times the limit are drawn at the edge, with their number beside them.
     """
     table = Table.of(rows)
     methods = [*(name for name in COLUMNS if name in table.methods), *(m for m in table.methods if m not in COLUMNS)]
@@ -55,6 +55,11 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
                 min(cell.cost, _MOST), cell.reward, xerr=cell.cost_deviation, yerr=cell.reward_deviation, fmt=mark,
                 color=color, ms=11 if method == "pls" else 6, lw=0.8, zorder=3 if method == "pls" else 2,
             )  # fmt: skip
+            if cell.cost > _MOST:
+                ax.annotate(
+                    f"{cell.cost:.2g} →", (_MOST, cell.reward), xytext=(-6, 0), textcoords="offset points",
+                    ha="right", va="center", fontsize=SMALL, color=color,
+                )  # fmt: skip
         ax.set_xlim(-0.1, _MOST * 1.1)
         ax.set_title(f"{task}, limit {limit:g}", fontsize=NORMAL, loc="left")
         ax.tick_params(labelsize=SMALL)
@@ -78,19 +83,27 @@ def draw_exploration(rows: Sequence[Row]) -> Figure:
         raise ConfigError('No row is of a safe search; run a suite with the method "pls".')
     table = Table.of(searched)
     figure, axes = _panels(table, "Cost of every trial of the safe search")
+    seeds = sorted({row.seed for row in searched})
     for ax, (task, limit) in zip(axes, _places(table), strict=False):
-        for row in (row for row in searched if (row.task, row.limit) == (task, limit)):
+        here = [row for row in searched if (row.task, row.limit) == (task, limit)]
+        for row in here:
             trials = np.arange(1, len(row.trial_costs) + 1)
-            ax.plot(trials, row.trial_costs, "o-", ms=2.5, lw=0.8, alpha=0.8, label=f"seed {row.seed}")
+            ax.plot(trials, row.trial_costs, "o-", ms=2.5, lw=0.8, alpha=0.8, color=_seed_color(seeds, row.seed))
         ax.axhline(limit, color=LIMIT, lw=1.2)
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.1 * max([limit, *(max(row.trial_costs) for row in here)]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        above = sum(row.violations for row in searched if (row.task, row.limit) == (task, limit))
-        trials_in_all = sum(row.trials for row in searched if (row.task, row.limit) == (task, limit))
+        above, trials_in_all = sum(row.violations for row in here), sum(row.trials for row in here)
         ax.set_title(f"{task}, limit {limit:g}: {above} of {trials_in_all} above", fontsize=NORMAL, loc="left")
         ax.tick_params(labelsize=SMALL)
     _name_axes(axes, "trial", "mean cost")
+    handles = [Line2D([], [], marker="o", ms=2.5, color=_seed_color(seeds, n), label=f"seed {n}") for n in seeds]
+    handles.append(Line2D([], [], color=LIMIT, label="limit"))
+    figure.legend(handles=handles, loc="outside right upper", fontsize=SMALL)
     return figure
+
+
+def _seed_color(seeds: Sequence[int], seed: int) -> str:
+    return f"C{seeds.index(seed) % 10}"
 
 
 def _places(table: Table) -> list[tuple[str, float]]:

@@ -36,3 +36,16 @@ def test_a_search_is_drawn_trial_by_trial_and_its_violations_are_counted() -> No
 def test_without_a_search_there_is_nothing_to_draw() -> None:
     with pytest.raises(ConfigError, match="pls"):
         draw_exploration([ROW])
+
+
+def test_a_cost_beyond_the_edge_is_written_beside_its_mark() -> None:
+    figure = draw_scatter([replace(ROW, cost=13 * ROW.limit)])
+    assert [text.get_text() for text in figure.axes[0].texts] == ["13 →"]
+    assert [text.get_text() for text in draw_scatter([SEARCHED]).axes[0].texts] == []
+
+
+def test_the_largest_cost_of_a_search_is_inside_the_picture_and_seeds_are_named() -> None:
+    rows = [replace(ROW, method="pls", seed=seed, trial_costs=(1.0, 4 * ROW.limit)) for seed in (0, 3)]
+    figure = draw_exploration(rows)
+    assert figure.axes[0].get_ylim()[1] > 4 * ROW.limit
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["seed 0", "seed 3", "limit"]
