@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -71,12 +70,11 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_pat
     process = subprocess.Popen(
         [sys.executable, "-m", "lifesafe.cli", "bench", "run", str(suite), "--out", str(killed), "--processes", "1"],
         stderr=subprocess.DEVNULL,
-        start_new_session=True,
     )
     deadline = time.monotonic() + 120
     while not list((killed / "rows").glob("*.json")) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
+    process.kill()  # its job has to end by itself
     process.wait()
     assert 0 < len(list((killed / "rows").glob("*.json"))) < 3
 
@@ -84,6 +82,42 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_pat
     assert run_suite(load_suite(suite), killed, Processes(load_suite(suite), killed), progress=told.append) == []
     assert told[0].state == "found"
     assert numbers(killed) == expected
+
+
+ORPHAN = """
+import multiprocessing, time
+from lifesafe.benchmark.processes import end_with_parent
+def job():
+    end_with_parent()
+    print("begun", flush=True)
+    time.sleep(600)
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=job)
+    process.start()
+    print(process.pid, flush=True)
+    process.join()
+"""
+
+
+def test_a_job_ends_with_a_suite_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "orphan.py"
+    script.write_text(ORPHAN)
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        job = int(process.stdout.readline())
+        assert process.stdout.readline() == "begun\n"
+        assert lives(job)
+        process.kill()
+    deadline = time.monotonic() + 60
+    while lives(job) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not lives(job)
+
+
+def lives(process: int) -> bool:
+    """Return whether there is such a process, and not only its end to be collected."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False)
+    return bool(state.stdout.strip()) and not state.stdout.strip().startswith("Z")
 
 
 def test_a_job_that_fails_is_tried_again_reported_and_does_not_stop_the_others(tmp_path: Path) -> None:

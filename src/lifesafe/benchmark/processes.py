@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Mapping
 from multiprocessing.process import BaseProcess
@@ -79,6 +80,7 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
     from lifesafe.benchmark.jobs import run_job
     from lifesafe.policies import progress_bar
 
+    end_with_parent()
     directory = job_directory(root, job)
     directory.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(threads)
@@ -91,3 +93,15 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
         except Exception:
             write_atomic(directory / ERROR, traceback.format_exc())
             raise SystemExit(1) from None
+
+
+def end_with_parent() -> None:
+    """End this process when the suite's ends, even by a kill: else it would hold the job that a new one resumes."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+
+        def wait() -> None:
+            parent.join()
+            os._exit(1)
+
+        threading.Thread(target=wait, daemon=True).start()
