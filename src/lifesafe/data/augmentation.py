@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from lifesafe.errors import ConfigError, DatasetError
+
+_PAIRS = 4_000_000  # of targets and episodes that are compared at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,15 +100,32 @@ def relabel_front(
     slack = margin * np.ptp(rewards)
     even = np.linspace(costs.min(axis=0), costs.max(axis=0), count)
     wanted = np.column_stack([even[:, 0], *(generator.permutation(column) for column in even[:, 1:].T)])
+    parts = [_best_affordable(rewards, costs, part, slack, generator) for part in _chunks(wanted, len(returns))]
+    reachable, best, episodes = (np.concatenate(column) for column in zip(*parts, strict=True))
+    gained = best + (rewards.max() + slack - best) * generator.random(len(best))
+    return Relabeled(episodes, np.column_stack([gained, wanted[reachable]]))
+
+
+def _best_affordable(
+    rewards: Float[np.ndarray, " e"],
+    costs: Float[np.ndarray, "e k"],
+    wanted: Float[np.ndarray, "m k"],
+    slack: float,
+    generator: np.random.Generator,
+) -> tuple[Bool[np.ndarray, " m"], Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+    """Return which costs are reachable at all, the best reward within each, and an episode hardly below it."""
     affordable = np.all(costs[None, :] <= wanted[:, None], axis=2)
     reachable = np.any(affordable, axis=1)
-    wanted, affordable = wanted[reachable], affordable[reachable]
+    affordable = affordable[reachable]
     best = np.where(affordable, rewards, -np.inf).max(axis=1, initial=-np.inf)
     good = affordable & (rewards[None, :] >= best[:, None] - slack)
-    chances = generator.random(good.shape)
-    episodes = np.where(good, chances, -1.0).argmax(axis=1)
-    gained = best + (rewards.max() + slack - best) * generator.random(len(best))
-    return Relabeled(episodes, np.column_stack([gained, wanted]))
+    return reachable, best, np.where(good, generator.random(good.shape), -1.0).argmax(axis=1)
+
+
+def _chunks(wanted: Float[np.ndarray, "m k"], episodes: int) -> list[Float[np.ndarray, "_ k"]]:
+    """Return targets in parts, since each is compared with every episode: memory for all at once may be too much."""
+    rows = max(_PAIRS // max(episodes, 1), 1)
+    return [wanted[first : first + rows] for first in range(0, max(len(wanted), 1), rows)]
 
 
 def relabel_osrl(

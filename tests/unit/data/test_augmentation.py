@@ -111,3 +111,13 @@ def test_osrls_rule_refuses_several_costs() -> None:
 def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
         AugmentationConfig(**change)
+
+
+@pytest.mark.parametrize("costs", [1, 2])
+def test_relabeling_in_parts_is_relabeling_at_once(costs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    returns = np.random.default_rng(0).gamma(2.0, 10.0, (200, 1 + costs))
+    once = relabel_front(returns, fraction=0.3, generator=np.random.default_rng(1))
+    monkeypatch.setattr("lifesafe.data.augmentation._PAIRS", 7 * len(returns))
+    parts = relabel_front(returns, fraction=0.3, generator=np.random.default_rng(1))
+    np.testing.assert_array_equal(parts.episodes, once.episodes)
+    np.testing.assert_array_equal(parts.targets, once.targets)
