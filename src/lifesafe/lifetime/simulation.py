@@ -172,7 +172,7 @@ def _carried(
 ) -> Float[np.ndarray, "s n"]:
     """Return one return of the policy and of its members at every candidate, raw units."""
     y, variance = scale.modeled(episodes[0])
-    choices = [(length, sd) for length, sd in product(_LENGTHSCALES, _SDS)]
+    choices = product(_LENGTHSCALES, _SDS)
     # Chosen for the policy; members are smoothed alike, so that differences are not those of the smoothing.
     _, length, sd = max((_regressed(X, places, y, variance, *each).log_likelihood, *each) for each in choices)
     maps = []
