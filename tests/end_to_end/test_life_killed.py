@@ -10,7 +10,7 @@ import pytest
 from killing import KILLED, Server, serving
 from lifesafe.optimizer.journal import read_events
 
-CALLS = 60_000  # about a sixth of the calls of a whole life
+CALLS = 360_000  # about as many as a whole life has
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,10 @@ def outcome(directory: Path) -> dict[str, object]:
 
 
 def run_with_kills(server: Server, place: Path, chance: random.Random, kills: int) -> dict[str, int]:
-    """Kill a life so often, or until it is done; compare its end with one left in peace; return kills by kind."""
+    """Kill a life so often, or until it is done; compare its end with one left in peace; return kills by kind.
+
+    Every attempt is killed within its first 2 / kills of a whole life, so about half of the kills come in any case.
+    """
     died = {"timer": 0, "call": 0}
     start = time.perf_counter()
     assert server.life(place / "whole") == 0
@@ -35,7 +38,7 @@ def run_with_kills(server: Server, place: Path, chance: random.Random, kills: in
     code = KILLED
     while code != 0:
         kind = chance.choice(["timer", "call"]) if sum(died.values()) < kills else "none"
-        moment = chance.uniform(0, lasts / 3) if kind == "timer" else chance.uniform(1, CALLS)
+        moment = chance.uniform(0, 2 / kills) * (lasts if kind == "timer" else CALLS)
         code = server.life(place / "run", kind=kind, moment=moment)
         assert code in (0, KILLED)
         if code == KILLED:
@@ -45,11 +48,10 @@ def run_with_kills(server: Server, place: Path, chance: random.Random, kills: in
 
 
 def test_a_life_killed_at_random_moments_ends_the_same(server: Server, tmp_path: Path) -> None:
-    died = run_with_kills(server, tmp_path, random.Random(0), kills=6)
-    assert sum(died.values()) >= 3
+    assert sum(run_with_kills(server, tmp_path, random.Random(0), kills=6).values()) >= 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_more_lives_killed_more_often_end_the_same(server: Server, tmp_path: Path, seed: int) -> None:
-    assert sum(run_with_kills(server, tmp_path, random.Random(seed), kills=20).values()) >= 5
+    assert sum(run_with_kills(server, tmp_path, random.Random(seed), kills=20).values()) >= 6
