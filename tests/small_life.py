@@ -22,6 +22,6 @@ def data() -> Dataset:
 
 
 def small_life(directory: Path, **changes: Any) -> Lifetime:
-    """Open a life that takes seconds."""
-    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 3, **changes}
+    """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none."""
+    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 2, **changes}
     return Lifetime.open(directory, task("PointCircle"), CONFIG, **settings)

@@ -92,7 +92,7 @@ def _baseline(work: _Work) -> list[Row]:
     policy = train(
         config,
         work.dataset,
-        seed=integer(job.seed, "training"),
+        seed=job.seed,
         directory=work.directory,
         device=work.device,
         progress=work.progress,

@@ -153,20 +153,11 @@ def demo(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the outcome as JSON.
     """
-    from lifesafe.data.augmentation import AugmentationConfig
     from lifesafe.environments import task
     from lifesafe.lifetime import Lifetime
     from lifesafe.policies import CDTConfig
 
-    config = CDTConfig(
-        steps=steps,
-        batch=64,
-        width=64,
-        layers=2,
-        heads=4,
-        context=2,
-        augmentation=AugmentationConfig(fraction=0.3),
-    )
+    config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
     known = task("PointCircle", limits=limit)
     say(f"Run: {out}")
     with Lifetime.open(out, known, config, data=known.dataset(), seed=seed, delta=delta, workers=workers) as life:

@@ -209,7 +209,7 @@ class Lifetime:
                 self._policy = train(
                     self.config,
                     self._dataset(),
-                    seed=integer(self.seed, "training"),
+                    seed=self.seed,
                     directory=self.directory,
                     progress=progress,
                     **options,

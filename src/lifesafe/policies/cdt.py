@@ -90,9 +90,8 @@ class CDTConfig:
     sampling: Literal["mild", "even", "osrl"] = "mild"
     """How episodes are drawn: in proportion to length / (1 + cost / typical cost), so that every episode is drawn; to
     length alone; or to max(0, 70 - cost), as OSRL does, and then starting anywhere, the end padded."""
-    augmentation: AugmentationConfig = field(default_factory=AugmentationConfig)
-    """Episodes relabeled with targets beyond the data. Off: on Hopper costs follow their targets without it. On
-    PointCircle they do not, and it helps."""
+    augmentation: AugmentationConfig = field(default_factory=lambda: AugmentationConfig(fraction=0.3))
+    """Episodes relabeled with targets beyond the data, so that the cost comes first when both cannot be had."""
     log_std_bounds: tuple[float, float] | None = (-5.0, 2.0)
     """Bounds on the logarithm of the deviation of an action; none for OSRL's."""
     temperature: float = 0.0
@@ -166,7 +165,8 @@ class CDTConfig:
         The spread of actions is fixed, so that the likelihood is the squared error and the policy deterministic; every
         step of the data is drawn alike; nothing is relabeled.
         """
-        return cls(**{"log_std_bounds": (0.0, 1e-6), "sampling": "even", **changes})
+        plain = {"log_std_bounds": (0.0, 1e-6), "sampling": "even", "augmentation": AugmentationConfig()}
+        return cls(**{**plain, **changes})
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> CDTLearner:
         """Return a learner before its first step."""

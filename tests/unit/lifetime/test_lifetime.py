@@ -11,7 +11,7 @@ from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
 from lifesafe.lifetime import Lifetime, Phase
 from lifesafe.optimizer import SafeOptimizer, Stage
 from lifesafe.optimizer.journal import read_events
-from lifesafe.policies import CDTConfig
+from lifesafe.policies import CDTConfig, train
 from small_life import CONFIG, data, small_life
 
 
@@ -44,6 +44,12 @@ def test_the_record_tells_the_whole_life_and_replays(lived: Path) -> None:
     assert len(replayed.trials) == 5
 
 
+def test_its_policy_is_the_one_that_training_alone_gives_for_the_seed(lived: Path, tmp_path: Path) -> None:
+    train(CONFIG, data(), seed=2, directory=tmp_path)
+    for path in (lived / "policy").iterdir():
+        assert path.read_bytes() == (tmp_path / "policy" / path.name).read_bytes()
+
+
 def test_a_seed_is_tried_until_it_is_certified_and_no_longer(lived: Path) -> None:
     first = SafeOptimizer.replay(read_events(lived / "journal.sqlite")).trials[0]
     assert first.trial.stage is Stage.SEED
@@ -53,7 +59,7 @@ def test_a_seed_is_tried_until_it_is_certified_and_no_longer(lived: Path) -> Non
 
 def test_a_life_goes_on_from_its_directory_alone(lived: Path, tmp_path: Path) -> None:
     with Lifetime.open(copied(lived, tmp_path)) as life:
-        assert (life.phase, life.task.name, life.seed, life.config) == (Phase.OPERATE, "PointCircle", 3, CONFIG)
+        assert (life.phase, life.task.name, life.seed, life.config) == (Phase.OPERATE, "PointCircle", 2, CONFIG)
         (served,) = life.operate(1)
         assert served.episode == 21
         assert served.next_target == served.target
@@ -67,7 +73,7 @@ def test_the_same_episodes_are_served_however_they_are_grouped(lived: Path, tmp_
 
 
 def test_what_a_life_was_begun_with_cannot_be_changed(lived: Path) -> None:
-    with pytest.raises(ConfigError, match=r"begun otherwise: run.seed is 3 there, 4 here"):
+    with pytest.raises(ConfigError, match=r"begun otherwise: run.seed is 2 there, 4 here"):
         small_life(lived, seed=4)
     with pytest.raises(ConfigError, match=r"run.limits is \[20.0\] there, \[30.0\] here"):
         Lifetime.open(lived, task("PointCircle", limits=30.0))

@@ -76,7 +76,7 @@ def test_the_temperature_moves_only_if_there_is_one() -> None:
 
 def test_the_loss_is_the_negative_log_likelihood_per_real_step_and_entry() -> None:
     learner = small_config().build(random_dataset(), seed=0)
-    batch = learner._table.gather(*learner._sampler.draw(np.random.default_rng(0), 8))
+    batch = learner._table.gather(*learner._sampler.draw(np.random.default_rng(0), 32))
     gaussian, _ = learner._network(batch.steps)
     normal = torch.distributions.Normal(gaussian.mean, gaussian.log_std.exp())
     real = batch.real.bool()
@@ -132,8 +132,9 @@ def test_fractional_and_large_costs_of_any_number_are_learned(costs: int) -> Non
     assert data.costs.max() > 2
     learner = small_config(cost_weight=1.0, cost_model="share", steps=60, learning_rate=3e-3).build(data, seed=0)
     history = [learner.update(step) for step in range(60)]
-    assert float(history[-1]["cost_loss"]) < float(history[0]["cost_loss"]) - 0.01
-    assert float(history[-1]["nll"]) < float(history[0]["nll"])
+    for name in ("cost_loss", "nll"):
+        losses = [float(parts[name]) for parts in history]
+        assert np.mean(losses[-10:]) < np.mean(losses[:10]) - 0.01
 
 
 def test_a_step_sees_its_own_situation_and_earlier_actions_but_not_its_own_action(config: CDTConfig) -> None:
