@@ -289,6 +289,7 @@ def alignment(
     from lifesafe.environments import task
     from lifesafe.report.alignment_figure import draw_alignment
     from lifesafe.report.figures import save
+    from lifesafe.report.page.wording import plural
 
     known = task(name, limits=limit)
     config, dataset = configured(method, known, settings), _dataset(known, data)
@@ -308,7 +309,7 @@ def alignment(
             evaluation_progress=on_evaluation,
         )
     picture = directory / "alignment.png"
-    title = f"{name}: {method}, {seeds} seeds, {episodes} episodes a target"
+    title = f"{name}: {method}, {plural(seeds, 'seed')}, {episodes} episodes a target"
     save(draw_alignment(parts, known.limits, title), picture)
     if json:
         points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]
