@@ -2,8 +2,8 @@
 
 RUN is a finished search of PointCircle or HopperVelocity (`lifesafe demo`, `lifesafe run`). For every seed, operation
 is begun anew: quiet episodes on the system as it was, in which every alarm is a false one; then the system changes, and
-episodes go on until the alarm; then some more at the targets that were fallen back to. The monitor judges after every
-single episode.
+episodes go on until the alarm; then some more at the targets that were fallen back to, in some of the operations or in
+all. The monitor judges after every single episode.
 """
 
 from __future__ import annotations
@@ -100,14 +100,18 @@ def study(
             if active[number].alarms:
                 active[number].delay = len(active[number].costs)
                 progress.advance(bar)
-    noticed = [seed for seed in waiting if seed.delay is not None]
+    followed = _followed(waiting, options)
     for first in range(0, options.after, options.together):
-        active = [seed for seed in noticed if seed.operation.target is not None]
+        active = [seed for seed in followed if seed.operation.target is not None]
         for number, returns in _episodes(active, after, options.together, "after", first):
             active[number].after += _tell(active[number], returns)
-    for seed in noticed:
+    for seed in followed:
         seed.halted = seed.operation.target is None
         progress.advance(bar)
+
+
+def _followed(seeds: list[Seed], options: argparse.Namespace) -> list[Seed]:
+    return [seed for seed in seeds if seed.delay is not None][: options.followed]
 
 
 def _episodes(seeds: list[Seed], evaluator: Evaluator, count: int, *names: str | int) -> Any:
@@ -137,10 +141,11 @@ def _tell(seed: Seed, returns: Any) -> tuple[float, ...]:
 
 
 def summary(known: Task, change: str, seeds: list[Seed], options: argparse.Namespace) -> dict[str, Any]:
-    noticed = [seed for seed in seeds if seed.delay is not None]
+    noticed, followed = [seed for seed in seeds if seed.delay is not None], _followed(seeds, options)
     delays = np.array([seed.delay for seed in noticed if seed.delay is not None])
     unnoticed = [cost for seed in noticed for cost in seed.costs]
-    later = [cost for seed in noticed for cost in seed.after[-options.last :] if not seed.halted]
+    later = [cost for seed in followed for cost in seed.after[-options.last :] if not seed.halted]
+    ended = [len(seed.costs) + len(seed.after) for seed in followed if seed.halted]
     return {
         "task": known.name,
         "change": change,
@@ -153,8 +158,10 @@ def summary(known: Task, change: str, seeds: list[Seed], options: argparse.Names
         "delay": {name: float(np.quantile(delays, q)) for name, q in QUANTILES.items()} if len(delays) else None,
         "cost_until_alarm": float(np.mean(unnoticed)) if unnoticed else None,
         "cost_after": float(np.mean(later)) if later else None,
-        "alarms": float(np.mean([seed.alarms for seed in noticed])) if noticed else None,
-        "halted": sum(seed.halted for seed in noticed),
+        "followed": len(followed),
+        "alarms": float(np.mean([seed.alarms for seed in followed])) if followed else None,
+        "halted": len(ended),
+        "until_halt": float(np.median(ended)) if ended else None,
         "options": {key: value for key, value in vars(options).items() if isinstance(value, int | float)},
     }
 
@@ -167,19 +174,20 @@ def page(rows: list[dict[str, Any]]) -> str:
     lines = ["# How soon the monitor notices a change", "", "Made by `python benchmarks/drift.py RUN`.", ""]
     lines += (__doc__ or "").split("\n\n", 1)[1].strip().splitlines()
     headings = ["task", "change", "false alarms", "noticed", "delay: median, 90 %, largest", "cost until then"]
-    headings += ["cost at the end", "alarms", "halted"]
-    lines += ["", f"| {' | '.join(headings)} |", "|---|---" + "|---:" * 7 + "|"]
+    headings += ["alarms", "halted", "episodes to the halt", "cost at the end"]
+    lines += ["", f"| {' | '.join(headings)} |", "|---|---" + "|---:" * 8 + "|"]
     for row in rows:
         delay = "-" if row["delay"] is None else ", ".join(f"{row['delay'][name]:.0f}" for name in QUANTILES)
         lines.append(
             f"| {row['task']} | {row['change']} | {row['false_alarms']} in {row['seeds']} x {row['quiet']} |"
             f" {row['noticed']} within {row['most']} | {delay} | {_number(row['cost_until_alarm'])} |"
-            f" {_number(row['cost_after'])} | {_number(row['alarms'])} | {row['halted']} |"
+            f" {_number(row['alarms'])} | {row['halted']} of {row['followed']} | {_number(row['until_halt'])} |"
+            f" {_number(row['cost_after'])} |"
         )
     limits = ", ".join(sorted({f"{row['limit']:g}" for row in rows}))
     lines += ["", f"Limit {limits}; costs are means per episode. *Delay*: episodes from the change to the first alarm."]
+    lines += ["*Alarms*: how many there were in all, in the mean. *To the halt*: from the change, the median."]
     lines += ["*At the end*: the last episodes, at the targets fallen back to, where operation has not halted."]
-    lines += ["*Alarms*: how many there were in all, in the mean."]
     return "\n".join(lines) + "\n"
 
 
@@ -199,6 +207,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quiet", type=int, default=100, help="episodes before the change")
     parser.add_argument("--most", type=int, default=200, help="episodes to wait for the alarm")
     parser.add_argument("--after", type=int, default=60, help="episodes after it")
+    parser.add_argument("--followed", type=int, default=100, help="operations that go on after the alarm, at most")
     parser.add_argument("--last", type=int, default=20, help="of these, the last ones that are averaged")
     parser.add_argument("--together", type=int, default=10, help="episodes of a seed that run side by side")
     parser.add_argument("--workers", type=int, default=0)
