@@ -21,7 +21,7 @@ def data() -> Dataset:
     return _data[0]
 
 
-def small_life(directory: Path, **changes: Any) -> Lifetime:
+def small_life(directory: Path, limit: float = 20.0, **changes: Any) -> Lifetime:
     """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none."""
     settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 2, **changes}
-    return Lifetime.open(directory, task("PointCircle"), CONFIG, **settings)
+    return Lifetime.open(directory, task("PointCircle", limits=limit), CONFIG, **settings)

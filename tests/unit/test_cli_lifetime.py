@@ -1,6 +1,9 @@
 """The commands of a life: what they print, that they go on, how they refuse."""
 
 import json
+import shutil
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +13,10 @@ from lifesafe.cli import main
 from lifesafe.cli.lifetime import read_episodes
 from lifesafe.data.dsrl import write_dsrl
 from lifesafe.errors import TrialError
+from lifesafe.operation import MonitorConfig
 from lifesafe.optimizer.journal import read_events
 from lifesafe.returns import Returns
-from small_life import data
+from small_life import data, small_life
 
 SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
 RUN = ["run", "PointCircle", "--method", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
@@ -20,28 +24,38 @@ QUICK = [*RUN, "--trials", "4", "--seed", "2", "--episodes", "10", "--workers", 
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("commands")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Return where a whole life was lived, and what the command has printed and said."""
+    place, out, err = tmp_path_factory.mktemp("commands"), StringIO(), StringIO()
+    with chdir(place), redirect_stdout(out), redirect_stderr(err):
+        assert main([*QUICK, "--json"]) == 0
+    return place / "life", out.getvalue(), err.getvalue()
 
 
 @pytest.fixture(autouse=True)
-def _inside(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(place)
+def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
 
 
-def test_a_whole_life_and_its_outcome(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*QUICK, "--json"]) == 0
-    shown = capsys.readouterr()
-    outcome = json.loads(shown.out)
+@pytest.fixture
+def _life(lived: tuple[Path, str, str], _inside: None) -> None:
+    """Put a copy of that life here."""
+    shutil.copytree(lived[0], "life")
+
+
+def test_a_whole_life_and_its_outcome(lived: tuple[Path, str, str]) -> None:
+    _, out, err = lived
+    outcome = json.loads(out)
     assert outcome["phase"] == "operate"
     assert outcome["trials"] == 4
     ours, plain = outcome["rows"]
     assert (ours["name"], ours["episodes"]) == ("lifesafe, operated", 10)
     assert (plain["name"], plain["episodes"]) == ("plain (R_max, limit)", 100)
     assert plain["costs"][0] > ours["costs"][0]
-    assert "    1  seed" in shown.err
+    assert "    1  seed" in err
 
 
+@pytest.mark.usefixtures("_life")
 def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--no-plain"]) == 0
     shown = capsys.readouterr()
@@ -50,6 +64,7 @@ def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[st
     assert "  1  seed" not in shown.err
 
 
+@pytest.mark.usefixtures("_life")
 def test_other_settings_in_the_same_directory_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--delta", "0.05"]) == 2
     assert "begun otherwise: run.delta is 0.1 there, 0.05 here" in capsys.readouterr().err
@@ -65,6 +80,7 @@ def test_a_simulator_gives_the_prior_and_must_be_a_task(capsys: pytest.CaptureFi
     assert "simulated" in read_events(Path("simulated/journal.sqlite"))[0].body["problem"]
 
 
+@pytest.mark.usefixtures("_life")
 def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["operate", "life", "--episodes", "3", "--workers", "0", "--json"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -72,6 +88,27 @@ def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[st
     assert all(line["alarm"] is None for line in lines)
 
 
+def test_operation_may_end_at_an_alarm_and_goes_on_with_the_target_fallen_back_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with small_life(Path("jumpy"), limit=40.0, monitor=MonitorConfig(level=0.99, run_length=1.01)) as life:
+        life.train()
+        life.optimize()
+    words = ["operate", "jumpy", "--together", "1", "--workers", "0", "--json"]
+    assert main([*words, "--episodes", "50", "--until-alarm"]) == 1
+    shown = capsys.readouterr()
+    *before, last = [json.loads(line) for line in shown.out.splitlines()]
+    assert all(line["alarm"] is None for line in before)
+    assert last["alarm"] is not None
+    assert last["episode"] < 50
+    assert "ALARM at" in shown.err
+    assert last["next_target"] is not None
+    assert main([*words, "--episodes", "1"]) == 0
+    (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (line["episode"], line["target"]) == (last["episode"] + 1, last["next_target"])
+
+
+@pytest.mark.usefixtures("_life")
 def test_several_limits_in_one_go(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["optimize", "life", "--limit", "30", "40", "--workers", "0", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]

@@ -205,7 +205,15 @@ def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = Fal
         return _conclude(life, rows, json)
 
 
-def operate(run: Run, *, episodes: int = 100, together: int = 10, workers: int = 2, json: bool = False) -> int:
+def operate(
+    run: Run,
+    *,
+    episodes: int = 100,
+    together: int = 10,
+    until_alarm: bool = False,
+    workers: int = 2,
+    json: bool = False,
+) -> int:
     """Serve the best target of a run under the monitor, for so many more episodes.
 
     Every episode and every verdict is recorded. If the monitor is sure that a cost is too high, the target is withdrawn
@@ -213,13 +221,17 @@ def operate(run: Run, *, episodes: int = 100, together: int = 10, workers: int =
 
     Examples:
         lifesafe operate runs/HopperVelocity-cdt-0 --episodes 1000
+        lifesafe operate runs/HopperVelocity-cdt-0 --together 1 --until-alarm
 
-    Exit codes: 0 served, 1 operation has halted, 2 an error, 130 interrupted (run it again to serve further episodes).
+    Exit codes: 0 served, 1 operation has halted or has ended at an alarm, 2 an error, 130 interrupted (run it again to
+    serve further episodes).
 
     Args:
         run: Directory of the run.
         episodes: How many.
         together: How many run side by side; the monitor judges them when all have ended.
+        until_alarm: End at the first alarm, before another target is served. Look at the machine; the same command then
+            goes on with the target that was fallen back to.
         workers: Processes that run episodes; 0 for none but this one.
         json: Print one line of JSON per episode.
     """
@@ -228,10 +240,11 @@ def operate(run: Run, *, episodes: int = 100, together: int = 10, workers: int =
 
     _look_here()
     with Lifetime.open(run, workers=workers) as life:
-        _serve(life, episodes, together, as_json=json)
+        alarmed = _serve(life, episodes, together, until_alarm=until_alarm, as_json=json)
         if json:
-            return FOUND if life.phase == "halted" else OK
-        return _conclude(life, [operated_row(life)], json)
+            return FOUND if alarmed or life.phase == "halted" else OK
+        code = _conclude(life, [operated_row(life)], json)
+        return FOUND if alarmed else code
 
 
 def ask(
@@ -439,15 +452,22 @@ def _line(optimizer: SafeOptimizer) -> str:
     )
 
 
-def _serve(life: Lifetime, episodes: int, together: int = 10, *, as_json: bool = False) -> None:
+def _serve(
+    life: Lifetime, episodes: int, together: int = 10, *, until_alarm: bool = False, as_json: bool = False
+) -> bool:
+    """Serve so many episodes, or until the first alarm; return whether that has ended it."""
     with _served_bar(episodes, hidden=as_json) as advance:
         for served in life.operate(episodes, together=together):
             advance()
             if as_json:
                 print(json_module.dumps(asdict(served), allow_nan=False), flush=True)
             if served.alarm is not None:
-                then = "operation halts" if served.next_target is None else f"now serving {served.next_target}"
+                then = "next" if until_alarm else "now serving"
+                then = "operation halts" if served.next_target is None else f"{then} {served.next_target}"
                 say(f"ALARM at {served.target}: {served.alarm}; {then}")
+                if until_alarm:
+                    return True
+    return False
 
 
 @contextmanager
