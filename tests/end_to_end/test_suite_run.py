@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lifesafe.benchmark.costs import measured_costs
@@ -53,7 +54,9 @@ def numbers(directory: Path) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
-def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_path: Path) -> None:
+def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(
+    suite: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     assert run_suite(load_suite(suite), whole, Processes(load_suite(suite), whole)) == []
     expected = numbers(whole)
@@ -82,6 +85,10 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(suite: Path, tmp_pat
     assert run_suite(load_suite(suite), killed, Processes(load_suite(suite), killed), progress=told.append) == []
     assert told[0].state == "found"
     assert numbers(killed) == expected
+
+    suite.write_text(SUITE.replace("steps = 60", "steps = 61"))
+    assert main(["bench", "run", str(suite), "--out", str(killed)]) == 2
+    assert "was made with other settings of pls" in capfd.readouterr().err
 
 
 ORPHAN = """
@@ -215,6 +222,36 @@ def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, t
     assert len(run_suite(broken, tmp_path / "out", pool, progress=told.append)) == 1
     assert [event.state for event in told] == ["begun", "retried", "failed"]
     assert "DatasetError" in told[-1].reason
+
+
+@pytest.mark.slow  # Ray takes its time to begin
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_a_machine_that_shares_no_files_gets_the_data_and_not_older_ones_of_the_same_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    from lifesafe.benchmark.cluster import run_remotely
+    from lifesafe.data import write_dsrl
+    from lifesafe.environments import task
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "elsewhere"))
+    whole = task("PointCircle").dataset()
+    parts = [whole.select(np.arange(first, first + 20)) for first in (0, 20)]
+    grid = Grid(tasks=("PointCircle",), methods=("bc-all",), limits=(40.0,), seeds=2, episodes=2)
+    suite = Suite("apart", grid, {"bc-all": {"steps": 5}})
+    ray.init(num_cpus=1, include_dashboard=False)
+    try:
+        for job, part in zip(suite.jobs(), parts, strict=True):
+            file = tmp_path / "PointCircle.hdf5"
+            write_dsrl(part, file, compress=False)
+            sent = [ray.put(file.read_bytes())]
+            file.unlink()
+            rows, error = run_remotely(job, suite, file, sent, str(tmp_path / "out"), "no token", "cpu")
+            assert error is None
+            assert (rows[0]["data"], rows[0]["fingerprint"]) == (file.name, part.fingerprint)
+    finally:
+        ray.shutdown()
 
 
 @pytest.mark.slow  # Ray takes its time to begin

@@ -7,6 +7,7 @@ there, and go on wherever they are tried again; else on the machine that ran the
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import tempfile
 import traceback
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from lifesafe._config import from_plain, to_plain
+from lifesafe._config import fingerprint, from_plain, to_plain
 from lifesafe._files import write_atomic
 from lifesafe._optional import require
 from lifesafe.benchmark.results import Row, write_rows
@@ -50,7 +51,8 @@ class RayTasks:
         work: Work | None = None,
     ) -> None:
         self._ray = require("ray", name="Ray", extra="ray", user="A suite with --ray")
-        self._suite, self._root, self._data = suite, Path(directory), dict(data or {})
+        self._suite, self._root = suite, Path(directory)
+        self.data: Mapping[str, Path] = dict(data or {})
         self._cpus, self._gpus = cpus, gpus
         self._begun_here = not self._ray.is_initialized()
         if self._begun_here:
@@ -70,7 +72,7 @@ class RayTasks:
         return int(min(rooms)) if rooms else 1
 
     def start(self, job: Job) -> None:
-        path = self._data.get(job.task)
+        path = self.data.get(job.task)
         if path is not None and job.task not in self._sent:
             self._sent[job.task] = self._ray.put(path.read_bytes())
         device = "cuda" if self._gpus else "cpu"
@@ -116,14 +118,16 @@ def run_remotely(
 
     torch.set_num_threads(1)
     shared = (Path(root) / token).exists()
-    home = Path(root) if shared else Path(tempfile.gettempdir()) / f"lifesafe-{suite.name}"
+    apart = f"lifesafe-{suite.name}-{fingerprint(root, 8)}"  # suites of one name may come from several directories
+    home = Path(root) if shared else Path(tempfile.gettempdir()) / apart
     directory = job_directory(home, job)
     directory.mkdir(parents=True, exist_ok=True)
     try:
         if data is not None and not (shared and data.exists()):
             content = ray.get(sent[0])
-            data = home / data.name
-            if not data.exists() or data.stat().st_size != len(content):
+            data = home / "data" / hashlib.sha256(content).hexdigest()[:16] / data.name
+            if not data.exists():
+                data.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(data, content)
         rows = run_job(job, suite, data, directory, device=device)
     except Exception:

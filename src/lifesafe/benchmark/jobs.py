@@ -23,7 +23,7 @@ from lifesafe._random import integer
 from lifesafe.baselines.catalogue import needs_limit
 from lifesafe.benchmark.results import Row
 from lifesafe.benchmark.suite import PLS, Job, Suite
-from lifesafe.data import Dataset, read_dsrl
+from lifesafe.data import Dataset, read_dsrl, read_source
 from lifesafe.environments import Evaluator, Task
 from lifesafe.environments import task as find_task
 from lifesafe.errors import NoSafeTargetError
@@ -61,9 +61,19 @@ def run_job(
     task.check(dataset)
     work = _Work(job, suite, task, dataset, directory, device, workers, progress)
     rows = [row for limit in job.limits for row in _life(work, limit)] if job.method == PLS else _baseline(work)
-    name = "" if data is None else data.name
     versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
-    return [replace(row, data=name, fingerprint=dataset.fingerprint, versions=versions) for row in rows]
+    name, source = ("", "") if data is None else (data.name, read_source(data))
+    return [
+        replace(
+            row,
+            data=name,
+            fingerprint=dataset.fingerprint,
+            source=source,
+            settings=suite.fingerprint(job),
+            versions=versions,
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ class Processes:
         threads: int = 1,
         device: str = "cpu",
     ) -> None:
-        self._suite, self._root, self._data = suite, Path(directory), dict(data or {})
+        self._suite, self._root = suite, Path(directory)
+        self.data: Mapping[str, Path] = dict(data or {})
         self._processes, self._threads, self._device = processes, threads, device
         self._running: dict[Job, BaseProcess] = {}
         self._context = multiprocessing.get_context("spawn")
@@ -48,7 +49,7 @@ class Processes:
         return self._processes
 
     def start(self, job: Job) -> None:
-        arguments = (job, self._suite, self._data.get(job.task), self._root, self._threads, self._device)
+        arguments = (job, self._suite, self.data.get(job.task), self._root, self._threads, self._device)
         process = self._context.Process(target=work, args=arguments, name=job.name)
         process.start()
         self._running[job] = process

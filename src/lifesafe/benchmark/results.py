@@ -60,6 +60,10 @@ class Row:
     """Name of the data file."""
     fingerprint: str = ""
     """Of the dataset."""
+    source: str = ""
+    """Where it comes from, if the file says so."""
+    settings: str = ""
+    """Fingerprint of the method's settings and of how it is measured."""
     versions: tuple[str, ...] = ()
     """Of the packages that matter."""
 
@@ -75,6 +79,12 @@ class Row:
     def normalized_cost(self) -> float | None:
         """The cost as a share of the limit."""
         return None if self.cost is None else self.cost / self.limit
+
+    @property
+    def learned_from(self) -> str:
+        """The data, in words: file, first digits of the fingerprint, source."""
+        words = " ".join([self.data or "the task's own", self.fingerprint[:8]]).strip()
+        return f"{words} ({self.source})" if self.source else words
 
 
 @dataclass(frozen=True)
@@ -127,18 +137,23 @@ class Table:
     methods: tuple[str, ...]
     limits: tuple[float, ...]
     cells: Mapping[Key, Cell] = field(default_factory=dict)
+    data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What the methods learned from, by task, in words: more than one entry if rows differ in it."""
 
     @classmethod
     def of(cls, rows: Iterable[Row], *, tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> Table:
         """Return the cells of some rows; tasks and methods in the order given, else in that of the rows."""
         grouped: dict[Key, list[Row]] = {}
+        data: dict[str, set[str]] = {}
         for row in sorted(rows, key=lambda row: row.seed):
             grouped.setdefault(Key(row.task, row.method, row.limit), []).append(row)
+            data.setdefault(row.task, set()).add(row.learned_from)
         return cls(
             tasks=_ordered((key.task for key in grouped), tasks),
             methods=_ordered((key.method for key in grouped), methods),
             limits=tuple(sorted({key.limit for key in grouped})),
             cells={key: Cell.of(group) for key, group in grouped.items()},
+            data={task: tuple(sorted(words)) for task, words in data.items()},
         )
 
     def best(self, task: str, limit: float) -> str | None:
@@ -151,11 +166,16 @@ class Table:
         return max(safe, key=lambda method: safe[method]) if safe else None
 
 
+def rows_file(directory: Path, name: str) -> Path:
+    """Return where the rows of a job are."""
+    return directory / ROWS / f"{name}.json"
+
+
 def write_rows(directory: Path, name: str, rows: Sequence[Row]) -> None:
     """Write the rows of a job, whole or not at all."""
     (directory / ROWS).mkdir(parents=True, exist_ok=True)
     text = json.dumps([to_plain(row) for row in rows], indent=1, allow_nan=False)
-    write_atomic(directory / ROWS / f"{name}.json", text + "\n")
+    write_atomic(rows_file(directory, name), text + "\n")
 
 
 def read_rows(path: str | Path) -> list[Row]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from lifesafe.benchmark.results import ROWS
+from lifesafe.benchmark.finished import finished_jobs
 from lifesafe.benchmark.suite import Job, Suite
 
 JOBS, ERROR, LOG = "jobs", "error.txt", "log.txt"
@@ -37,7 +37,13 @@ class Event:
 
 
 class Pool(Protocol):
-    """Runs jobs side by side, and leaves the rows of each in the directory of the suite."""
+    """Runs jobs side by side, and leaves the rows of each in the directory of the suite.
+
+    Attributes:
+        data: The file to learn from, by task; the tasks' own data for those not given.
+    """
+
+    data: Mapping[str, Path]
 
     def room(self) -> int:
         """Return how many jobs may run at once, now."""
@@ -75,9 +81,20 @@ def run_suite(
         pool: What runs the jobs; it is closed at the end.
         attempts: How often a job is tried.
         progress: Called when something happens.
+
+    Raises:
+        ConfigError: If the directory has results of such jobs from other settings or other data.
     """
+    try:
+        return _run(suite, finished_jobs(suite, Path(directory), pool.data), pool, attempts, progress)
+    finally:
+        pool.close()
+
+
+def _run(
+    suite: Suite, finished: list[Job], pool: Pool, attempts: int, progress: Callable[[Event], None] | None
+) -> list[Job]:
     jobs = suite.jobs()
-    finished = [job for job in jobs if (Path(directory) / ROWS / f"{job.name}.json").exists()]
     waiting = [job for job in jobs if job not in finished]
     tried = dict.fromkeys(waiting, 0)
     running, failed, done = 0, [], len(finished)
@@ -88,27 +105,24 @@ def run_suite(
 
     for job in finished:
         tell(job, "found")
-    try:
-        while waiting or running:
-            while waiting and running < max(pool.room(), 1):
-                job = waiting.pop(0)
-                pool.start(job)
-                running += 1
-                tell(job, "retried" if tried[job] else "begun")
-                tried[job] += 1
-            for job, reason in pool.ended():
-                running -= 1
-                if reason is None:
-                    done += 1
-                    tell(job, "done")
-                elif tried[job] < attempts:
-                    waiting.insert(0, job)
-                else:
-                    failed.append(job)
-                    tell(job, "failed", reason)
-            time.sleep(_WAIT)
-    finally:
-        pool.close()
+    while waiting or running:
+        while waiting and running < max(pool.room(), 1):
+            job = waiting.pop(0)
+            pool.start(job)
+            running += 1
+            tell(job, "retried" if tried[job] else "begun")
+            tried[job] += 1
+        for job, reason in pool.ended():
+            running -= 1
+            if reason is None:
+                done += 1
+                tell(job, "done")
+            elif tried[job] < attempts:
+                waiting.insert(0, job)
+            else:
+                failed.append(job)
+                tell(job, "failed", reason)
+        time.sleep(_WAIT)
     return failed
 
 

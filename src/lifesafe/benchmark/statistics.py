@@ -7,6 +7,7 @@ These are a few lines; the authors' library rliable would bring pandas, statsmod
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,14 +24,14 @@ _DRAWS = 2000
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its 95 % bootstrap interval."""
+    """An estimate and its 95 % bootstrap interval, NaN if there is one seed of everything."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+        return f"{self.value:.2f}" + ("" if math.isnan(self.low) else f" [{self.low:.2f}, {self.high:.2f}]")
 
 
 @dataclass(frozen=True)
@@ -80,10 +81,13 @@ def interval(strata: Sequence[Float[np.ndarray, " s"]], of: Callable[..., Any], 
         of: The statistic of an array along an axis, such as `numpy.mean`.
         seed: Decides which values are drawn.
     """
+    value = float(of(np.concatenate(strata), axis=-1))
+    if max(map(len, strata)) == 1:  # drawn again it is the same, which says nothing
+        return Interval(value, math.nan, math.nan)
     random = generator(seed, "bootstrap")
     drawn = [random.choice(stratum, size=(_DRAWS, len(stratum))) for stratum in strata]
     low, high = np.quantile(of(np.concatenate(drawn, axis=1), axis=-1), [0.025, 0.975])
-    return Interval(float(of(np.concatenate(strata), axis=-1)), float(low), float(high))
+    return Interval(value, float(low), float(high))
 
 
 def _strata(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[Float[np.ndarray, " s"]]:

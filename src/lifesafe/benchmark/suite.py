@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from lifesafe._config import from_plain, nearest, read_toml, to_plain
+from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_plain
 from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
 from lifesafe.errors import ConfigError
 from lifesafe.policies import LearnerConfig
@@ -106,6 +106,11 @@ class Suite:
         config = method_config(method, limits=job.limits[:1], task=job.task)
         changed = {**to_plain(config), **self.settings.get(method, {})}
         return from_plain(type(config), changed, source=f"suite {self.name}, settings.{method}")
+
+    def fingerprint(self, job: Job) -> str:
+        """Return 16 digits that differ where a job is trained or measured otherwise."""
+        trials = self.grid.trials if job.method == PLS else 0
+        return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, trials], 16)
 
 
 def load_suite(name: str | Path) -> Suite:

@@ -125,6 +125,8 @@ def _markdown(table: Table) -> str:
         " –: not run, or nothing was known to be safe.",
         "",
     ]
+    if table.data:
+        lines += ["Data:", "", *(f"- {line}" for line in _data(table)), ""]
     return "\n".join(lines)
 
 
@@ -142,7 +144,8 @@ def _latex(table: Table) -> str:
             ]
             lines.append(rf"{_tex(task)} & reward & {' & '.join(reward for reward, _ in words)} \\")
             lines.append(rf" & cost & {' & '.join(cost for _, cost in words)} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    notes = [f"% Data of {line}" for line in _data(table)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
 
 def _csv(table: Table) -> str:
@@ -176,7 +179,8 @@ def _html(table: Table) -> str:
             lines.append(f"<tr><th rowspan=2>{html.escape(task)}</th><td>reward</td>{rewards}</tr>")
             lines.append(f"<tr><td>cost</td>{costs}</tr>")
         lines.append("</tbody>")
-    return "\n".join([*lines, "</table>", ""])
+    notes = [f"<p>Data of {html.escape(line)}</p>" for line in _data(table)]
+    return "\n".join([*lines, "</table>", *notes, ""])
 
 
 def _verdict(table: Table, task: str, limit: float, method: str) -> str:
@@ -195,6 +199,11 @@ def _seeds(table: Table) -> str:
         if len(counts) == 1
         else f"{counts[0]} to {counts[-1]} seeds"
     )
+
+
+def _data(table: Table) -> list[str]:
+    """Return what the methods learned from, one line for each task."""
+    return [f"{task}: {' and '.join(table.data[task])}" for task in table.tasks if task in table.data]
 
 
 def _tex(text: str) -> str:

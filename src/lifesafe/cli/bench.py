@@ -226,7 +226,10 @@ def bench_table(
         for m in counts  # in the order of the columns
         if m in found
     ]
-    say("\nOver all tasks, limits and seeds, with 95 % bootstrap intervals:\n" + table([heading, *overall]))
+    say(
+        "\nOver all tasks, limits and seeds, with 95 % bootstrap intervals where there are several seeds:\n"
+        + table([heading, *overall])
+    )
     return OK
 
 

@@ -208,7 +208,8 @@ class _Run:
             if len(inside):
                 episodes += read_episodes(path, inside)
         file = self.directory / f"{self.task.name}.hdf5"
-        write_dsrl(Dataset.from_episodes(episodes), file)
+        source = f"lifesafe data collect {self.task.name}, seed {self.seed}, {self.counts.steps:,} steps"
+        write_dsrl(Dataset.from_episodes(episodes), file, source=source)
         return file
 
 

@@ -1,7 +1,7 @@
 """Logged data: episodes in memory, and the files they come from."""
 
 from lifesafe.data.dataset import Dataset
-from lifesafe.data.dsrl import read_columns, read_dsrl, write_dsrl
+from lifesafe.data.dsrl import read_columns, read_dsrl, read_source, write_dsrl
 from lifesafe.data.episode import Episode
 from lifesafe.data.filters import Region, add_noise, add_outliers, cut_out, density, thin, thinned, without_best
 from lifesafe.data.minari import read_minari, write_minari
@@ -19,6 +19,7 @@ __all__ = [
     "read_columns",
     "read_dsrl",
     "read_minari",
+    "read_source",
     "thin",
     "thinned",
     "without_best",

@@ -28,6 +28,7 @@ _REQUIRED = ("observations", "actions", "rewards", "costs")
 _ENDS = ("terminals", "timeouts")
 _SMALL = 2**26  # bytes that may be read whatever the file holds: a column of nothing but its fill value takes no room
 _DEFLATE = 1100  # gzip, and so HDF5, never packs more than about 1030 bytes into one
+_SOURCE, _LONGEST = "source", 100  # an attribute of the file, and how many of its characters are believed
 _PAGE = 4096  # columns of an uncompressed file begin at pages, so that they can be mapped
 
 
@@ -99,7 +100,7 @@ def read_columns(path: str | Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def write_dsrl(dataset: Dataset, path: str | Path, *, compress: bool = True) -> None:
+def write_dsrl(dataset: Dataset, path: str | Path, *, compress: bool = True, source: str = "") -> None:
     """Write a dataset in DSRL's layout, all of it or nothing; one cost is written as (n,), several as (n, k).
 
     Args:
@@ -107,6 +108,7 @@ def write_dsrl(dataset: Dataset, path: str | Path, *, compress: bool = True) -> 
         path: The file, which is replaced if it exists.
         compress: Whether to write as DSRL does, with gzip. A file without is up to twice as large, and its
             columns are memory-mapped when it is read.
+        source: Where the episodes come from, in a few words, for `read_source`.
 
     Raises:
         OSError: If it cannot be written, naming the path; what was there before is then still there.
@@ -121,6 +123,24 @@ def write_dsrl(dataset: Dataset, path: str | Path, *, compress: bool = True) -> 
     ):
         for name, column in _layout(dataset).items():
             file.create_dataset(name, data=column, **storage)
+        if source:
+            file.attrs[_SOURCE] = source
+
+
+def read_source(path: str | Path) -> str:
+    """Return where the episodes of a file come from, if it says so; public files do not.
+
+    Raises:
+        DatasetError: If the file cannot be read.
+    """
+    import h5py
+
+    try:
+        with h5py.File(path, "r", locking="best-effort") as file:
+            source = file.attrs.get(_SOURCE, "")
+    except Exception as error:  # as above
+        raise DatasetError(f"{path} cannot be read: {_first_line(error)}.") from error
+    return " ".join(source.split())[:_LONGEST] if isinstance(source, str) else ""
 
 
 def _layout(dataset: Dataset) -> dict[str, np.ndarray]:

@@ -41,4 +41,13 @@ def test_methods_are_aggregated_over_tasks_limits_and_seeds() -> None:
     assert found["cpq"].runs == 4
     assert found["pls"].safe.value == 1.0  # one did nothing, one kept the limit
     assert found["pls"].cost.value == pytest.approx(0.9)
-    assert str(found["pls"].reward) == "0.50 [0.50, 0.50]"
+    assert str(found["cpq"].reward) == "0.50 [0.50, 0.50]"
+    assert str(found["pls"].reward) == "0.50"
+
+
+def test_one_seed_gives_no_interval() -> None:
+    alone = interval([np.array([0.2]), np.array([0.6])], np.mean)
+    assert alone.value == pytest.approx(0.4)
+    assert np.isnan([alone.low, alone.high]).all()
+    some = interval([np.array([0.2]), np.array([0.4, 0.8])], np.mean)
+    assert some.low < some.value < some.high

@@ -61,6 +61,18 @@ def test_latex_and_html_say_the_same() -> None:
     assert '<span class="unsafe">1.25 ± 0.25</span>' in page
 
 
+def test_tables_say_what_was_learned_from() -> None:
+    known = replace(ROW, data="CarCircle.hdf5", fingerprint="1e6d0ee0c1ed", source="lifesafe data collect <CarCircle>")
+    table = Table.of([known, replace(known, seed=1), replace(ROW, seed=2, fingerprint="77aa77aa77aa")])
+    said = "CarCircle: CarCircle.hdf5 1e6d0ee0 (lifesafe data collect <CarCircle>) and the task's own 77aa77aa"
+    assert f"\nData:\n\n- {said}\n" in table_text(table, "md")
+    assert f"% Data of {said}\n" in table_text(table, "tex")
+    assert f"<p>Data of {said.replace('<', '&lt;').replace('>', '&gt;')}</p>" in table_text(table, "html").replace(
+        "&#x27;", "'"
+    )
+    assert "Data:" not in table_text(published(), "md")
+
+
 def test_csv_has_a_verdict_for_every_cell() -> None:
     lines = table_text(Table.of(ROWS), "csv").splitlines()
     assert lines[1] == "20,CarCircle,cdt,0.9000,0.0000,1.2500,0.2500,2,0,unsafe"

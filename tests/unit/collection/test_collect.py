@@ -10,7 +10,7 @@ import pytest
 from lifesafe.collection import CollectionConfig, Progress, collect
 from lifesafe.collection.shards import read_returns
 from lifesafe.data import Dataset
-from lifesafe.data.dsrl import read_dsrl
+from lifesafe.data.dsrl import read_dsrl, read_source
 from lifesafe.environments import task
 from lifesafe.errors import CheckpointError, ConfigError
 
@@ -54,6 +54,7 @@ def same(first: Dataset, second: Dataset) -> bool:
 def test_the_dataset_is_one_that_the_reader_takes(tmp_path: Path) -> None:
     path = collect(POINT, TINY, tmp_path, seed=0)
     dataset = read_dsrl(path)
+    assert read_source(path) == f"lifesafe data collect PointCircle, seed 0, {TINY.steps:,} steps"
     assert 10 <= len(dataset) <= 30
     assert dataset.observations.shape[1] == 5
     assert (dataset.lengths == 200).all()

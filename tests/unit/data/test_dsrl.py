@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lifesafe.data import Dataset, read_columns, read_dsrl, write_dsrl
+from lifesafe.data import Dataset, read_columns, read_dsrl, read_source, write_dsrl
 from lifesafe.data.dsrl import COLUMNS
 from lifesafe.errors import DatasetError
 from logs import dataset, datasets
@@ -313,6 +313,32 @@ def test_a_file_that_may_not_be_read_says_so(path: Path, request: pytest.Fixture
     request.getfixturevalue("ordinary_user")
     with pytest.raises(DatasetError, match=r"Cannot read .*logs.hdf5: .*Permission denied"):
         read_dsrl(path)
+
+
+def test_a_file_may_say_where_it_comes_from(path: Path) -> None:
+    write_dsrl(dataset(3), path)
+    assert read_source(path) == ""
+    write_dsrl(dataset(3), path, source="the robot in hall 2")
+    assert read_source(path) == "the robot in hall 2"
+    assert read_dsrl(path).fingerprint == dataset(3).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("told", "read"), [(7, ""), (np.zeros(3), ""), ("two\nlines | of it", "two lines | of it"), ("x" * 1000, "x" * 100)]
+)
+def test_what_a_file_says_of_itself_is_one_short_line(path: Path, told: object, read: str) -> None:
+    write_dsrl(dataset(3), path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["source"] = told
+    assert read_source(path) == read
+
+
+def test_a_file_that_is_none_has_no_source(path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"logs.hdf5 cannot be read"):
+        read_source(path)
+    path.write_bytes(b"no data")
+    with pytest.raises(DatasetError, match=r"logs.hdf5 cannot be read"):
+        read_source(path)
 
 
 def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
