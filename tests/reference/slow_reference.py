@@ -277,10 +277,20 @@ class Reference:
         return safe
 
     def seed(self) -> int | None:
+        used: dict[int, float] = {}
         for i in self.problem.seeds:
-            if i not in self.failed:
-                return i
-        return None
+            of_seed = [row for j, _, episodes in self.told if j == i for row in episodes]
+            if of_seed:
+                totals = [sum(row[1 + k] for row in of_seed) for k in range(len(self.problem.limits))]
+                used[i] = max(t / len(of_seed) / b for t, b in zip(totals, self.problem.limits, strict=True))
+        left = [i for i in self.problem.seeds if i not in self.failed]
+        ranking = sorted(used, key=lambda i: used[i])
+        if ranking and (ranking[0] in self.failed or used[ranking[0]] > 0.85):
+            for i in left:
+                distances = [self.apart(i, j) for j in ranking]
+                if i not in used and distances[0] == min(distances):
+                    return i
+        return next((i for i in [*ranking, *left] if i in left), None)
 
     # What is tried next.
 

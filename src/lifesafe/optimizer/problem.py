@@ -21,6 +21,7 @@ from lifesafe.returns import Returns, return_names, returns_array
 _GRID = 60  # points per axis of the default candidate grid
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
 _NEIGHBORS = 10  # ... and how many
+_SEED_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
 _LARGEST = 50_000  # candidates of a default grid at the most: with several costs its axes are coarser
 
 
@@ -103,8 +104,8 @@ class Problem:
 
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
         a conservative policy may need a target far above the limit. Targets far from every episode are left out: the
-        policy has seen nothing like them, and Theorem 1 does not hold there. The first seed asks for the median
-        reward of the episodes that cost least, and for their cost; each further one for less, should it fail.
+        policy has seen nothing like them, and Theorem 1 does not hold there. The seeds ask for no cost, and for rewards
+        as the episodes that cost least have them: first a middling one, then less and more, should it fail.
 
         Args:
             returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
@@ -328,12 +329,15 @@ def _supported(candidates: Float[np.ndarray, "n d"], seen: Float[np.ndarray, "m 
 def _seeds(
     candidates: Float[np.ndarray, "n d"], calm: Float[np.ndarray, "m d"], modest: Bool[np.ndarray, " n"]
 ) -> tuple[int, ...]:
-    """Return targets like the calm episodes, one more conservative than the other: less reward, then no cost."""
-    rewards, costs = calm[:, 0], np.median(calm[:, 1:], axis=0)
-    wanted = [(0.5, costs), (0.5, 0 * costs), (0.25, 0 * costs), (0.1, 0 * costs), (0.02, 0 * costs)]
+    """Return targets with the rewards of the calm episodes and no cost, one in the middle first.
+
+    NOTE: less reward is not always safer. Where skill is what keeps costs low, as in flying, a policy that is asked for
+    little does as the logged beginners did; where speed costs, asking for less helps. So seeds lie on both sides.
+    """
     rows = []
-    for quantile, cost in wanted:
-        difference = (candidates - np.array([np.quantile(rewards, quantile), *cost])) / np.ptp(candidates, axis=0)
+    for quantile in _SEED_QUANTILES:
+        wanted = np.array([np.quantile(calm[:, 0], quantile), *np.zeros(calm.shape[1] - 1)])
+        difference = (candidates - wanted) / np.ptp(candidates, axis=0)
         rows.append(int(np.where(modest, (difference**2).sum(axis=1), np.inf).argmin()))
     return tuple(dict.fromkeys(rows))
 

@@ -18,6 +18,7 @@ from lifesafe.optimizer.sets import lipschitz_safe_set
 from lifesafe.returns import Returns
 
 _SURPRISE = 2.5  # deviations above its prediction from which a cost is a surprise
+_PROMISING = 0.85  # share of a limit up to which a seed is measured on, though it is not certified yet
 _CLOSED = 0.25  # radius of what a violation closes, in reaches
 
 
@@ -84,8 +85,24 @@ class State:
 
     @property
     def seed(self) -> int | None:
-        """The seed to be measured next: the first that has not failed."""
-        return next((i for i in self.problem.seeds if i not in self.failed | self.withdrawn), None)
+        """The seed to be measured next, of those that have not failed; none if all have.
+
+        The first one, then the cheapest so far, as long as it looks as if it can be certified. If it does not, the
+        first of those not tried yet that are nearer to it than to one that costs more: which way costs fall is not
+        known beforehand.
+        """
+        left = [i for i in self.problem.seeds if i not in self.failed | self.withdrawn]
+        shares = self._seed_shares()
+        new = [i for i in left if i not in shares]
+        if shares:
+            cheapest = min(shares, key=lambda i: shares[i])
+            if cheapest in left and shares[cheapest] <= _PROMISING:
+                return cheapest
+            near = [i for i in new if all(self._apart(i, cheapest) <= self._apart(i, j) for j in shares)]
+            if near:
+                return near[0]
+        tried = [i for i in left if i in shares]
+        return min(tried, key=lambda i: shares[i]) if tried else next(iter(new), None)
 
     def ask(self, trial: Trial) -> None:
         """Open a trial and charge its risk."""
@@ -179,6 +196,18 @@ class State:
         self.lipschitz_set[list(self.problem.seeds)] = True
         self._epoch_start = self.asked
         self.charged.update(self.problem.seeds)
+
+    def _seed_shares(self) -> dict[int, float]:
+        """Return the share of its limit that the mean cost of each seed tried takes, the largest of all costs."""
+        limits, shares = np.array(self.problem.limits), {}
+        for index in self.problem.seeds:
+            episodes = [result.episodes for result in self.results if result.trial.index == index]
+            if episodes:
+                shares[index] = float((np.concatenate(episodes)[:, 1:].mean(axis=0) / limits).max())
+        return shares
+
+    def _apart(self, i: int, j: int) -> float:
+        return float(np.abs(self.problem.scaled[:, i] - self.problem.scaled[:, j]).max())
 
     def _judge_seed(self, trial: Trial, bad: bool) -> None:
         index, schedule = trial.index, self.schedule

@@ -99,9 +99,38 @@ def test_a_seed_that_cannot_be_certified_is_given_up_after_its_trials() -> None:
     made = problem(seeds=[Returns(250, 0), Returns(100, 0)])
     optimizer = SafeOptimizer(made, Schedule(seed_trials=2, surprises=99))
     asked = [tell(optimizer, 19.5).index for _ in range(4)]
-    assert asked == [made.seeds[0]] * 2 + [made.seeds[1]] * 2
+    assert asked == [*made.seeds] * 2
     with pytest.raises(NoSafeTargetError):
         optimizer.ask()
+
+
+def seeds_asked(costs: dict[float, float], trials: int) -> list[float]:
+    """Return the rewards of the seeds that are asked for in turn, from the cost of each."""
+    made = problem(seeds=[Returns(reward, 0) for reward in costs], cost_bounds=(1000.0,))
+    rewards = dict(zip(made.seeds, costs, strict=True))
+    optimizer = SafeOptimizer(made, Schedule(certification="betting", surprises=99))  # so few episodes certify none
+    return [rewards[tell(optimizer, costs[rewards[optimizer.ask().index]]).index] for _ in range(trials)]  # type: ignore[union-attr]
+
+
+def test_a_seed_that_looks_safe_is_measured_on() -> None:
+    assert seeds_asked({250: 15.0, 350: 5.0}, 4) == [250] * 4
+
+
+def test_a_seed_near_the_limit_makes_way_for_its_neighbor_on_the_side_where_costs_fall() -> None:
+    skill = {250: 19.0, 150: 19.9, 350: 18.0, 50: 40.0, 400: 9.0}
+    assert seeds_asked(skill, 6) == [250, 150, 350, 400, 400, 400]
+    speed = {250: 19.0, 150: 18.0, 350: 19.8, 50: 9.0, 400: 40.0}
+    assert seeds_asked(speed, 5) == [250, 150, 50, 50, 50]
+
+
+def test_when_no_seed_looks_safe_the_cheapest_is_measured_on_and_none_beyond_a_worse_one() -> None:
+    valley = {250: 18.0, 150: 19.0, 350: 19.5, 50: 40.0, 400: 40.0}
+    assert seeds_asked(valley, 6) == [250, 150, 350, 250, 250, 250]
+
+
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
+def test_the_neighbors_of_a_seed_that_failed_are_tried_too() -> None:
+    assert seeds_asked({250: 300.0, 150: 200.0, 350: 300.0, 50: 9.0}, 4) == [250, 150, 50, 50]
 
 
 def test_a_failed_seed_is_not_tried_again_under_slope_bounds() -> None:
