@@ -311,7 +311,12 @@ class Lifetime:
 
     def _problem(self) -> Problem:
         problem = problem_of(
-            self.task, self._dataset().returns, delta=self._delta, bounds=cost_bounds(self.task), start=self._start
+            self.task,
+            self._dataset().returns,
+            delta=self._delta,
+            bounds=cost_bounds(self.task),
+            start=self._start,
+            relabeled=_relabels(self.config),
         )
         # Found only now: once the search has begun, what was simulated is in its record.
         recorded = (manifests.read_manifest(self.directory) or {}).get("simulator")
@@ -361,6 +366,13 @@ def _environment(task: Task) -> dict[str, Any]:
 def _simulator(task: Task) -> dict[str, Any]:
     """Return what `_task_of` finds a simulator by: the same keys as for the task of the run."""
     return {"run": {"task": task.name, "limits": list(task.limits)}, **_environment(task)}
+
+
+def _relabels(config: LearnerConfig) -> bool:
+    """Return whether a policy is trained on relabeled episodes."""
+    from lifesafe.policies import CDTConfig
+
+    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0
 
 
 def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:

@@ -16,9 +16,18 @@ from lifesafe.returns import Returns
 
 
 def problem_of(
-    task: Task, returns: Float[np.ndarray, "e r"], *, delta: float, bounds: Sequence[float], start: str
+    task: Task,
+    returns: Float[np.ndarray, "e r"],
+    *,
+    delta: float,
+    bounds: Sequence[float],
+    start: str,
+    relabeled: bool = False,
 ) -> Problem:
     """Return the problem of a task, from the returns of its logs.
+
+    A policy that was trained on relabeled episodes knows what to do when asked for all reward at no cost: to keep
+    the cost. That is its first seed. Others have seen no such target, and begin in the middle of the calm episodes.
 
     Args:
         task: The limits, and the paper's box.
@@ -26,6 +35,7 @@ def problem_of(
         delta: Probability with which any trial at all may exceed a limit.
         bounds: Largest possible cost of an episode, for each cost.
         start: "data" for conservative targets found in the logs, "paper" for the paper's box.
+        relabeled: Whether the policy was trained on relabeled episodes.
 
     Raises:
         ConfigError: If the paper has no box for the task.
@@ -33,10 +43,16 @@ def problem_of(
     """
     problem = Problem.from_returns(returns, limits=task.limits, delta=delta, cost_bounds=tuple(bounds))
     if start == "data":
-        return problem
+        return replace(problem, seeds=(_all_for_nothing(problem), *problem.seeds)) if relabeled else problem
     if task.start is None:
         raise ConfigError(f'The paper names no targets to start from for {task.name!r}; set start to "data".')
     return replace(problem, seeds=_in_box(problem, task.start))
+
+
+def _all_for_nothing(problem: Problem) -> int:
+    """Return the candidate that asks for the least cost and, at that, the most reward."""
+    Z = problem.candidates
+    return int(np.lexsort([-Z[:, 0], Z[:, 1:].sum(axis=1)])[0])
 
 
 def _in_box(problem: Problem, box: Box) -> tuple[int, ...]:

@@ -25,6 +25,17 @@ def test_seeds_from_data_ask_for_no_cost_and_for_less_and_more_than_the_first() 
     assert problem.cost_bounds == (300.0,)
 
 
+def test_a_policy_that_knows_relabeled_targets_begins_with_all_reward_at_no_cost() -> None:
+    known, other = (
+        problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="data", relabeled=relabeled)
+        for relabeled in (True, False)
+    )
+    first = known.target(known.seeds[0])
+    assert first.costs[0] == 0.0
+    assert first.reward == known.candidates[known.candidates[:, 1] == 0, 0].max()
+    assert known.seeds[1:] == other.seeds
+
+
 def test_seeds_of_the_paper_lie_in_its_box_the_cheapest_first() -> None:
     problem = problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="paper")
     targets = [problem.target(index) for index in problem.seeds]
