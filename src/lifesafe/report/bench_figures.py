@@ -38,10 +38,12 @@ _WIDE = 3
 def draw_scatter(rows: Sequence[Row]) -> Figure:
     """Return a panel for every task and limit: mean reward over mean cost of each method, safe to the left of 1.
 
-    Costs of more than three times the limit are drawn at the edge, with their number beside them.
+    Costs of more than three times the limit are drawn at the edge, with their number beside them. Normalized rewards are
+    drawn between 0 and 1.
     """
     table = Table.of(rows)
     methods = [*(name for name in COLUMNS if name in table.methods), *(m for m in table.methods if m not in COLUMNS)]
+    normalized = {row.task for row in rows if row.references is not None}
     figure, axes = _panels(table, "Reward and cost of every method")
     for ax, (task, limit) in zip(axes, _places(table), strict=False):
         ax.axvspan(1, _MOST * 1.1, color=LIMIT, alpha=0.08, lw=0)
@@ -61,6 +63,9 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
                     ha="right", va="center", fontsize=SMALL, color=color,
                 )  # fmt: skip
         ax.set_xlim(-0.1, _MOST * 1.1)
+        if task in normalized:  # all of the scale, so that small differences look small
+            low, high = ax.get_ylim()
+            ax.set_ylim(min(low, -0.05), max(high, 1.05))
         ax.set_title(f"{task}, limit {limit:g}", fontsize=NORMAL, loc="left")
         ax.tick_params(labelsize=SMALL)
     _name_axes(axes, "cost / limit", "normalized reward")

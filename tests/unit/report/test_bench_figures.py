@@ -49,3 +49,12 @@ def test_the_largest_cost_of_a_search_is_inside_the_picture_and_seeds_are_named(
     figure = draw_exploration(rows)
     assert figure.axes[0].get_ylim()[1] > 4 * ROW.limit
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["seed 0", "seed 3", "limit"]
+
+
+def test_normalized_rewards_are_drawn_on_all_of_their_scale() -> None:
+    low, high = draw_scatter([ROW, SEARCHED]).axes[0].get_ylim()
+    assert low < 0
+    assert high > 1
+    raw = replace(ROW, references=None, reward=1500.0)
+    low, high = draw_scatter([raw, replace(raw, method="pls", reward=1600.0)]).axes[0].get_ylim()
+    assert low > 1000
