@@ -38,8 +38,8 @@ _WIDE = 3
 def draw_scatter(rows: Sequence[Row]) -> Figure:
     """Return a panel for every task and limit: mean reward over mean cost of each method, safe to the left of 1.
 
-    Costs of more than three times the limit are drawn at the edge, with their number beside them. Normalized rewards are
-    drawn between 0 and 1.
+    Costs of more than three times the limit are drawn at the edge, with their number beside them. Normalized rewards
+    are drawn between 0 and 1.
     """
     table = Table.of(rows)
     methods = [*(name for name in COLUMNS if name in table.methods), *(m for m in table.methods if m not in COLUMNS)]
