@@ -140,7 +140,14 @@ def _life(work: _Work, limit: float) -> list[Row]:
         (place / ".policy").rename(place / "policy")
     schedule = replace(default_schedule(task), trials=work.suite.grid.trials)
     with Lifetime.open(
-        place, task, config, data=dataset, seed=job.seed, schedule=schedule, workers=work.workers
+        place,
+        task,
+        config,
+        data=dataset,
+        seed=job.seed,
+        schedule=schedule,
+        start=work.suite.grid.start,
+        workers=work.workers,
     ) as life:
         policy = life.train(work.progress, device=work.device)
         start = time.monotonic()

@@ -73,7 +73,7 @@ def middle_mean(values: np.ndarray, axis: int = -1) -> Any:
     return trim_mean(values, 0.25, axis=axis)
 
 
-def interval(strata: Sequence[Float[np.ndarray, " s"]], of: Callable[..., Any], *, seed: int = 0) -> Interval:
+def interval(strata: Sequence[Float[np.ndarray, " _"]], of: Callable[..., Any], *, seed: int = 0) -> Interval:
     """Return a statistic of all values and its interval; values are drawn again within each stratum.
 
     Args:
@@ -90,7 +90,7 @@ def interval(strata: Sequence[Float[np.ndarray, " s"]], of: Callable[..., Any], 
     return Interval(value, float(low), float(high))
 
 
-def _strata(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[Float[np.ndarray, " s"]]:
+def _strata(rows: Sequence[Row], value: Callable[[Row], float | None]) -> list[Float[np.ndarray, " _"]]:
     grouped: dict[tuple[str, float], list[float]] = {}
     for row in sorted(rows, key=lambda row: (row.task, row.limit, row.seed)):
         number = value(row)

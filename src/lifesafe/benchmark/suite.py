@@ -11,6 +11,7 @@ from typing import Any
 from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_plain
 from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
 from lifesafe.errors import ConfigError
+from lifesafe.lifetime import Start
 from lifesafe.policies import LearnerConfig
 
 PLS = "pls"
@@ -33,6 +34,8 @@ class Grid:
     """How many at the end of each training."""
     trials: int = 30
     """How many trials of a safe search, at the most."""
+    start: Start = "data"
+    """Where a safe search begins: see `Lifetime.open`."""
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -109,8 +112,8 @@ class Suite:
 
     def fingerprint(self, job: Job) -> str:
         """Return 16 digits that differ where a job is trained or measured otherwise."""
-        trials = self.grid.trials if job.method == PLS else 0
-        return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, trials], 16)
+        search = [self.grid.trials, self.grid.start] if job.method == PLS else []
+        return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, search], 16)
 
 
 def load_suite(name: str | Path) -> Suite:

@@ -1,7 +1,7 @@
 """A whole life: train a policy from logs, find the best safe target, operate it under a monitor."""
 
-from lifesafe.lifetime.lifetime import Lifetime, Phase, Served
+from lifesafe.lifetime.lifetime import Lifetime, Phase, Served, Start
 from lifesafe.lifetime.simulation import simulate
 from lifesafe.lifetime.trials import default_schedule
 
-__all__ = ["Lifetime", "Phase", "Served", "default_schedule", "simulate"]
+__all__ = ["Lifetime", "Phase", "Served", "Start", "default_schedule", "simulate"]

@@ -33,7 +33,7 @@ from lifesafe.policies.checkpoint import config_class, kind_of_config
 from lifesafe.policies.learner import LearnerConfig
 from lifesafe.returns import Returns
 
-Start = Literal["data", "paper"]
+Start = Literal["data", "calm", "paper"]
 _CHUNK = 10  # episodes of operation that run side by side
 
 
@@ -128,8 +128,10 @@ class Lifetime:
             delta: Probability with which any trial at all may exceed a limit; 0.1 unless given.
             schedule: How targets are searched; seeds are certified by betting unless given.
             monitor: How easily operation raises an alarm.
-            start: Where the search begins: at conservative targets found in the "data", or in the box that the
-                "paper" names for its tasks. Both are certified before anything else is tried.
+            start: Where the search begins. With "data" a CDT that was trained on relabeled episodes is first asked
+                for all reward at no cost, others as with "calm": for a middling reward of the cheap episodes, at no
+                cost; that suits a CDT, too, if its training was short. The "paper" names a box for each of its tasks.
+                All are certified before anything else is tried.
             simulator: A task that stands for the real one. The trained policy is run there first, and what it
                 returns is the prior of the search; see `lifesafe.lifetime.simulation`.
             workers: Processes that run episodes; 0 for none but this one.

@@ -27,14 +27,14 @@ def problem_of(
     """Return the problem of a task, from the returns of its logs.
 
     A policy that was trained on relabeled episodes knows what to do when asked for all reward at no cost: to keep
-    the cost. That is its first seed. Others have seen no such target, and begin in the middle of the calm episodes.
+    the cost. That is its first seed. Others have seen no such target, and begin among the calm episodes.
 
     Args:
         task: The limits, and the paper's box.
         returns: Reward and costs of every logged episode.
         delta: Probability with which any trial at all may exceed a limit.
         bounds: Largest possible cost of an episode, for each cost.
-        start: "data" for conservative targets found in the logs, "paper" for the paper's box.
+        start: "data" for the targets above, "calm" for those of policies that were not, "paper" for the paper's box.
         relabeled: Whether the policy was trained on relabeled episodes.
 
     Raises:
@@ -42,8 +42,10 @@ def problem_of(
         DatasetError: If the logs are too few, or none keeps the limits.
     """
     problem = Problem.from_returns(returns, limits=task.limits, delta=delta, cost_bounds=tuple(bounds))
+    if start == "calm" or (start == "data" and not relabeled):
+        return problem
     if start == "data":
-        return replace(problem, seeds=(_all_for_nothing(problem), *problem.seeds)) if relabeled else problem
+        return replace(problem, seeds=(_all_for_nothing(problem), *problem.seeds))
     if task.start is None:
         raise ConfigError(f'The paper names no targets to start from for {task.name!r}; set start to "data".')
     return replace(problem, seeds=_in_box(problem, task.start))

@@ -34,6 +34,8 @@ def test_a_policy_that_knows_relabeled_targets_begins_with_all_reward_at_no_cost
     assert first.costs[0] == 0.0
     assert first.reward == known.candidates[known.candidates[:, 1] == 0, 0].max()
     assert known.seeds[1:] == other.seeds
+    calm = problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="calm", relabeled=True)
+    assert calm.seeds == other.seeds
 
 
 def test_seeds_of_the_paper_lie_in_its_box_the_cheapest_first() -> None:
