@@ -290,7 +290,7 @@ class Reference:
                 distances = [self.apart(i, j) for j in ranking]
                 if i not in used and distances[0] == min(distances):
                     return i
-        return next((i for i in [*ranking, *left] if i in left), None)
+        return next((i for i in ranking or left if i in left), None)
 
     # What is tried next.
 

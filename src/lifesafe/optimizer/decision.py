@@ -118,15 +118,19 @@ def check_prior(problem: Problem, schedule: Schedule) -> None:
 def _seed(state: State) -> int:
     index = state.seed
     if index is None:
-        raise NoSafeTargetError(_no_target(state.problem))
+        raise NoSafeTargetError(_no_target(state))
     return index
 
 
-def _no_target(problem: Problem) -> str:
-    seeds = ", ".join(str(problem.target(i)) for i in problem.seeds[:3])
+def _no_target(state: State) -> str:
+    problem, failed = state.problem, [i for i in state.problem.seeds if i in state.failed | state.withdrawn]
+    shown = ", ".join(str(problem.target(i)) for i in failed[:3])
+    beyond = len(problem.seeds) - len(failed)
+    rest = f", and {beyond} more lie beyond costlier ones" if beyond else ""
     return (
-        f"No target is known to keep the limits {problem.limits}: all {len(problem.seeds)} seeds failed ({seeds}"
-        f"{', ...' if len(problem.seeds) > 3 else ''}). Give more conservative seeds or higher limits."
+        f"No target is known to keep the limits {problem.limits}: {'' if beyond else 'all '}{len(failed)} seeds failed"
+        f" ({shown}{', ...' if len(failed) > 3 else ''}){rest}. Train the policy longer, or give more conservative"
+        " seeds or higher limits."
     )
 
 

@@ -21,6 +21,7 @@ from lifesafe.returns import Returns, return_names, returns_array
 _GRID = 60  # points per axis of the default candidate grid
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
 _NEIGHBORS = 10  # ... and how many
+_HIGHEST = 3.0  # target cost of the default candidates, in limits
 _SEED_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
 _LARGEST = 50_000  # candidates of a default grid at the most: with several costs its axes are coarser
 
@@ -102,10 +103,11 @@ class Problem:
     ) -> Problem:
         """Return the problem whose grid and seed come from offline returns.
 
-        The reward axis spans the returns seen, each cost axis runs from 0 to three limits or the 95 % quantile, since
-        a conservative policy may need a target far above the limit. Targets far from every episode are left out: the
-        policy has seen nothing like them, and Theorem 1 does not hold there. The seeds ask for no cost, and for rewards
-        as the episodes that cost least have them: first a middling one, then less and more, should it fail.
+        The reward axis spans the returns seen, each cost axis runs from 0 to three limits: a conservative policy may
+        need a target far above the limit, but steps are fractions of an axis, and must be small beside the limit.
+        Targets far from every episode are left out: the policy has seen nothing like them, and Theorem 1 does not hold
+        there. The seeds ask for no cost, and for rewards as the episodes that cost least have them: first a middling
+        one, then less and more, should it fail.
 
         Args:
             returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
@@ -132,9 +134,8 @@ class Problem:
                 "Raise the limits, or give seeds that are known to be safe."
             )
         points = max(5, min(_GRID, int(_LARGEST ** (1 / seen.shape[1]))))
-        tops = np.maximum(3 * b, np.quantile(seen[:, 1:], 0.95, axis=0))
         axes = [np.linspace(seen[:, 0].min(), seen[:, 0].max(), points)]
-        axes += [np.linspace(0.0, top, points) for top in tops]
+        axes += [np.linspace(0.0, _HIGHEST * limit, points) for limit in b]
         Z = _supported(_product(axes), seen)
         modest: Bool[np.ndarray, " n"] = np.all(Z[:, 1:] <= b, axis=1)
         if not modest.any() or (np.ptp(Z, axis=0) <= 0).any():

@@ -85,11 +85,11 @@ class State:
 
     @property
     def seed(self) -> int | None:
-        """The seed to be measured next, of those that have not failed; none if all have.
+        """The seed to be measured next, of those that have not failed; none if there is none.
 
         The first one, then the cheapest so far, as long as it looks as if it can be certified. If it does not, the
         first of those not tried yet that are nearer to it than to one that costs more: which way costs fall is not
-        known beforehand.
+        known beforehand. What lies beyond one that costs more is not tried.
         """
         left = [i for i in self.problem.seeds if i not in self.failed | self.withdrawn]
         shares = self._seed_shares()
@@ -101,8 +101,9 @@ class State:
             near = [i for i in new if all(self._apart(i, cheapest) <= self._apart(i, j) for j in shares)]
             if near:
                 return near[0]
-        tried = [i for i in left if i in shares]
-        return min(tried, key=lambda i: shares[i]) if tried else next(iter(new), None)
+            tried = [i for i in left if i in shares]
+            return min(tried, key=lambda i: shares[i]) if tried else None
+        return next(iter(new), None)
 
     def ask(self, trial: Trial) -> None:
         """Open a trial and charge its risk."""

@@ -133,6 +133,14 @@ def test_the_neighbors_of_a_seed_that_failed_are_tried_too() -> None:
     assert seeds_asked({250: 300.0, 150: 200.0, 350: 300.0, 50: 9.0}, 4) == [250, 150, 50, 50]
 
 
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
+def test_seeds_beyond_costlier_ones_are_not_tried_even_if_all_others_failed() -> None:
+    costs = {250: 200.0, 150: 300.0, 350: 300.0, 50: 9.0, 400: 9.0}
+    with pytest.raises(NoSafeTargetError, match=r"3 seeds failed \(.*\), and 2 more lie beyond costlier ones"):
+        seeds_asked(costs, 4)
+    assert seeds_asked(costs, 3) == [250, 150, 350]
+
+
 def test_a_failed_seed_is_not_tried_again_under_slope_bounds() -> None:
     made = problem(
         seeds=[Returns(250, 0), Returns(100, 0)], lipschitz=(5000.0,), priors=cost(sd=1.0, lengthscales=(0.05,))
