@@ -193,7 +193,7 @@ class Reference:
         self.certified: set[int] = set()
         self.failed: set[int] = set()
         self.closed: set[int] = set()
-        self.violated = False
+        self.violated = self.refuted = False
         self.lipschitz_set = set(problem.seeds)
 
     # What is known.
@@ -201,6 +201,10 @@ class Reference:
     @property
     def frozen(self) -> bool:
         return self.surprises >= self.schedule.surprises
+
+    @property
+    def holding(self) -> bool:
+        return self.refuted and self.schedule.on_violation == "hold"
 
     def allowance(self) -> float:
         schedule, problem, trial = self.schedule, self.problem, self.asked + 1
@@ -267,9 +271,10 @@ class Reference:
         if self.frozen or self.stage == "seed":
             return safe
         if self.problem.lipschitz:
-            return safe | {i for i in self.lipschitz_set if i not in self.closed}
+            tried = {j for j, _, _ in self.told}
+            return safe | {i for i in self.lipschitz_set - self.closed if i in tried or not self.holding}
         known = self.known()
-        reach = self.schedule.reach + sets._SLACK
+        reach = 0.0 if self.holding else self.schedule.reach + sets._SLACK
         for i in range(len(self.points)):
             fits = known["risk"][i] <= known["allowance"] * (1 + slack)
             if fits and self.distance(i) <= reach and i not in self.closed:
@@ -312,7 +317,7 @@ class Reference:
         known = self.known(pretend=True)
         if self.frozen:
             return {self.stage: self.maximizers(known, safe)}
-        if self.stage == "explore" and self.explored < self.schedule.exploration:
+        if self.stage == "explore" and not self.holding and self.explored < self.schedule.exploration:
             chosen, maybe_none = self.expanders(known, safe)
             if chosen and not maybe_none:
                 return {"explore": chosen}
@@ -433,6 +438,7 @@ class Reference:
             bad |= m - 2 * self.costs[k].noise(m, len(episodes)) > b
         if bad:
             self.violated = True
+            self.refuted |= stage != "seed"
             self.closed |= {
                 i for i in range(len(self.points)) if self.apart(i, index) <= state._CLOSED * self.schedule.reach
             }

@@ -123,6 +123,7 @@ def test_a_run_with_each_kernel_and_mean_equals_the_reference(mean: str, kernel:
         {"risk": "paper"},
         {"risk": "fixed", "multiplier": 1.5},
         {"risk": "fixed", "multiplier": 3.0, "on_violation": "stop"},
+        {"risk": "fixed", "multiplier": 0.5, "on_violation": "hold"},
         {"exploration": 0},
         {"reach": 2.0},
         {"tolerance": 1.0},

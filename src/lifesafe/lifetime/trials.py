@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +21,7 @@ _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times
 
 
 def default_schedule(task: Task) -> Schedule:
-    """Return the schedule of a lifetime: seeds are certified by betting, with as many episodes as that takes."""
+    """Return the schedule of a lifetime: seeds are certified by betting, and a violation holds up the search."""
     return schedule_for(task.limits, cost_bounds(task))
 
 
@@ -31,8 +32,8 @@ def cost_bounds(task: Task) -> tuple[float, ...]:
 
 def schedule_for(limits: Sequence[float], bounds: Sequence[float]) -> Schedule:
     """Return the same for limits and the largest possible costs of an episode."""
-    schedule = Schedule(certification="betting")
-    return Schedule(certification="betting", seed_episodes=seed_episodes(limits, bounds, schedule.episodes))
+    schedule = Schedule(certification="betting", on_violation="hold")
+    return replace(schedule, seed_episodes=seed_episodes(limits, bounds, schedule.episodes))
 
 
 def seed_episodes(limits: Sequence[float], bounds: Sequence[float], episodes: int) -> int:

@@ -40,6 +40,8 @@ def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
         safe = state.lipschitz_set & ~state.closed
     else:
         safe = safe_set(known, state.distance, state.schedule.reach) & ~state.closed
+    if state.holding:
+        safe &= state.distance == 0
     safe[free] = True
     safe[list(state.withdrawn)] = False
     return safe
@@ -66,7 +68,7 @@ def decide(state: State) -> Decision | None:
         known_spread = known
     if state.frozen:  # a seed, in whatever stage: the search goes on from here once it is confirmed
         return _at(state, known, state.stage, int(np.where(safe, known_spread.reward_upper, -np.inf).argmax()))
-    if state.stage is Stage.EXPLORE and state.explored < state.schedule.exploration:
+    if state.stage is Stage.EXPLORE and not state.holding and state.explored < state.schedule.exploration:
         index = _expander(state, spread, known_spread, safe)
         if index is not None:
             return _at(state, known, Stage.EXPLORE, index)

@@ -182,9 +182,9 @@ class SafeOptimizer:
             self._note_violations()
 
     def confirm(self) -> None:
-        """Let the search go on after surprises: you have looked at them and still trust the model."""
-        if not self.frozen:
-            raise TrialError("There is nothing to confirm: the search is not frozen.")
+        """Let the search go on after surprises or a violation: you have looked at them and still trust the model."""
+        if not (self.frozen or self._state.holding):
+            raise TrialError("There is nothing to confirm: the search is not held up.")
         self._record("confirmed", {})
         self._state.confirm()
 
@@ -257,10 +257,11 @@ class SafeOptimizer:
         was_frozen = self._state.frozen
         result = self._state.tell(number, returns)
         if result.violated:
+            held = "Nothing new is tried from now on; call confirm() to go on regardless."
             warnings.warn(
                 f"Trial {number} at {result.trial.target} exceeded a limit: mean costs "
                 f"{_shown(returns[:, 1:].mean(axis=0))}, limits {_shown(self.problem.limits)}. "
-                "Its neighborhood is closed.",
+                f"{held if self._state.holding else 'Its neighborhood is closed.'}",
                 GuaranteeWarning,
                 stacklevel=3,
             )

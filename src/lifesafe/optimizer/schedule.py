@@ -11,7 +11,7 @@ from lifesafe.errors import ConfigError, GuaranteeWarning
 
 Risk = Literal["ledger", "paper", "fixed"]
 Certification = Literal["score", "betting", "asserted"]
-OnViolation = Literal["continue", "stop"]
+OnViolation = Literal["continue", "hold", "stop"]
 
 
 class Stage(StrEnum):
@@ -57,7 +57,8 @@ class Schedule:
     accuracy: float = 0.0
     """Stop when no target can beat the best by more than this, as a fraction of the reward axis (epsilon)."""
     on_violation: OnViolation = "continue"
-    """What follows a trial that exceeded a limit for certain; its neighborhood is closed in any case."""
+    """What follows a trial that exceeded a limit for certain; its neighborhood is closed in any case. Hold: if it was
+    not one of a seed, the model is refuted, so nothing new is tried until `confirm` is called. Stop: the run ends."""
     surprises: int = 3
     """So many costs far above what was predicted freeze the search until `confirm` is called."""
 

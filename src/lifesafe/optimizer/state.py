@@ -79,6 +79,11 @@ class State:
         return self.surprises >= self.schedule.surprises
 
     @property
+    def holding(self) -> bool:
+        """Whether a violation keeps the search to targets already tried until somebody confirms."""
+        return self.schedule.on_violation == "hold" and self.refuted
+
+    @property
     def trial(self) -> int:
         """Number of the coming trial since the limits were last set, from 1."""
         return self.asked - self._epoch_start + 1
@@ -124,6 +129,7 @@ class State:
         bad = violated(self.problem, self.posterior, episodes)
         if bad:
             self._close(trial.index)
+            self.refuted |= trial.stage is not Stage.SEED
         if len(self.results) and max(innovations) > _SURPRISE:
             self.surprises += 1
         self._judge_seed(trial, bad)
@@ -158,8 +164,8 @@ class State:
         self.certified.discard(index)
 
     def confirm(self) -> None:
-        """Go on after surprises."""
-        self.surprises = 0
+        """Go on after surprises, or after a violation."""
+        self.surprises, self.refuted = 0, False
 
     def change(self, problem: Problem) -> None:
         """Go on under other limits, keeping every observation; the risk ledger starts again.
@@ -191,6 +197,7 @@ class State:
         self.failed: set[int] = set()
         self.explored = 0
         self.exceeded = False  # whether a trial shows that a limit of now was exceeded
+        self.refuted = False  # whether one did so that was thought to be safe
         self.stage = Stage.SEED
         self.closed = np.zeros(len(self.problem.candidates), dtype=bool)
         self.lipschitz_set = np.zeros(len(self.problem.candidates), dtype=bool)

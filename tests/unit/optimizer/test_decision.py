@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lifesafe.errors import ConfigError, GuaranteeWarning, NoSafeTargetError
+from lifesafe.errors import ConfigError, GuaranteeWarning, NoSafeTargetError, TrialError
 from lifesafe.optimizer import Prior, Priors, Problem, SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.decision import admissible, check_prior
 from lifesafe.optimizer.state import State, known_now
@@ -181,6 +181,35 @@ def test_the_run_ends_early_when_nothing_can_be_much_better() -> None:
     for _ in range(4):
         tell(exact, 0.5)
     assert len(exact.trials) == 4
+
+
+def test_a_violation_may_hold_the_search_to_what_was_tried_until_it_is_confirmed() -> None:
+    system, rng = lively(np.random.default_rng(3), size=8), np.random.default_rng(0)
+    optimizer = SafeOptimizer(system.problem, quick(on_violation="hold", surprises=99))
+    tried: list[int] = []
+    while (trial := optimizer.ask()) is not None and len(tried) < 9:
+        if len(tried) == 3:
+            assert trial.index not in tried
+            with pytest.warns(GuaranteeWarning, match=r"Nothing new is tried from now on; call confirm\(\)"):
+                optimizer.tell(trial, [Returns(1.0, 300.0)] * 20)
+        else:
+            optimizer.tell(trial, system.episodes(trial.index, 20, rng))
+        tried.append(trial.index)
+    assert set(tried[4:]) <= set(tried[:3])
+    held = optimizer.safe.sum()
+    optimizer.confirm()
+    assert optimizer.safe.sum() > held
+    with pytest.raises(TrialError, match="nothing to confirm"):
+        optimizer.confirm()
+
+
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
+def test_a_seed_that_fails_holds_nothing_up() -> None:
+    made = problem(seeds=[Returns(250, 0), Returns(100, 0)])
+    optimizer = SafeOptimizer(made, Schedule(on_violation="hold"))
+    tell(optimizer, 300.0)
+    with pytest.raises(TrialError, match="nothing to confirm"):
+        optimizer.confirm()
 
 
 def test_a_violation_may_end_the_run() -> None:

@@ -14,7 +14,7 @@ from lifesafe.optimizer import Schedule, Stage
     [
         ({"risk": "Ledger"}, "Unknown risk 'Ledger'; choose one of ledger, paper, fixed"),
         ({"certification": "none"}, "Unknown certification 'none'; choose one of score, betting, asserted"),
-        ({"on_violation": "halt"}, "Unknown on_violation 'halt'; choose one of continue, stop"),
+        ({"on_violation": "halt"}, "Unknown on_violation 'halt'; choose one of continue, hold, stop"),
         ({"trials": 0}, "trials must be at least 1; got 0"),
         ({"seed_trials": 0}, "seed_trials must be at least 1; got 0"),
         ({"episodes": -1}, "episodes must be at least 1; got -1"),
