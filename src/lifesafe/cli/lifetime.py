@@ -54,7 +54,7 @@ def run(
 ) -> int:
     """Live a whole life in simulation: train a policy from logs, find its best safe target, operate it.
 
-    Training touches nothing but the logs. Then targets are tried, only ones known to be safe: first a conservative one
+    Training touches nothing but the logs. Then targets are tried, only ones known to be safe: first one of no cost
     until its own episodes prove it safe, then more. The best certified one is served under a monitor. What was done is
     kept in the directory, and the same command goes on after an interruption.
 
