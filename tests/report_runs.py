@@ -169,6 +169,19 @@ def frozen(path: Path) -> Path:
     return path
 
 
+def held(path: Path) -> Path:
+    """A trial that was thought safe breaks the limit, and nothing new is tried any more."""
+    with SafeOptimizer.open(path, problem(), Schedule(trials=8, on_violation="hold")) as optimizer:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            while trial := optimizer.ask():
+                unforeseen = len(optimizer.trials) == 5
+                episodes = [Returns(1.0, 90.0)] * trial.episodes if unforeseen else SIMULATION.run(trial)
+                optimizer.tell(trial, episodes)
+        assert optimizer.held_by == "violation"
+    return path
+
+
 KINDS: dict[str, Callable[[Path], Path]] = {
     "plain": plain,
     "begun": begun,
@@ -180,5 +193,6 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "other_limit": other_limit,
     "violated": violated,
     "frozen": frozen,
+    "held": held,
 }
 """All of them, by name."""

@@ -16,6 +16,7 @@ from lifesafe.errors import TrialError
 from lifesafe.operation import MonitorConfig
 from lifesafe.optimizer.journal import read_events
 from lifesafe.returns import Returns
+from report_runs import held
 from small_life import data, small_life
 
 SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
@@ -151,6 +152,24 @@ def test_a_lab_asks_and_tells_without_a_simulator(capsys: pytest.CaptureFixture[
     assert "Trial 1 is not open; open trials: none" in capsys.readouterr().err
     assert main(["ask", "lab"]) == 0
     assert json.loads(capsys.readouterr().out)["stage"] == "explore"
+
+
+def test_a_lab_confirms_after_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
+    held(Path("lab"))
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out)["held_by"] == "violation"
+    assert main(["confirm", "lab", "--reason", " "]) == 2
+    assert "The reason is empty" in capsys.readouterr().err
+    assert main(["confirm", "lab", "--reason", "a wheel was loose"]) == 0
+    assert "was held up by a violation; its trials are used up" in capsys.readouterr().out
+    assert read_events(Path("lab") / "journal.sqlite")[-1].body == {"reason": "a wheel was loose"}
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out)["held_by"] is None
+    assert main(["confirm", "lab", "--reason", "again"]) == 2
+    assert "nothing to confirm" in capsys.readouterr().err
+    assert main(["confirm", "nowhere", "--reason", "none"]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err
+    assert not Path("nowhere").exists()
 
 
 def test_episodes_may_have_several_costs() -> None:

@@ -259,6 +259,9 @@ def ask(
     For systems that no simulator stands for: run the episodes in your lab, then `lifesafe tell`. Asking again gives the
     same trial until it is told. When the search is done the answer has no trial, but the best target.
 
+    "held_by" is null unless a violation, or costs far above what was predicted, hold up the search: then no new target
+    is asked for until `lifesafe confirm`.
+
     The first time, --data and --limit begin the search.
 
     Examples:
@@ -287,7 +290,8 @@ def ask(
         raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
     with SafeOptimizer.open(run, problem, schedule) as optimizer:
         trial = optimizer.ask()
-        print_json(_trial(trial) if trial is not None else {"trial": None, **_best(optimizer)})
+        asked = _trial(trial) if trial is not None else {"trial": None, **_best(optimizer)}
+        print_json(asked | {"held_by": optimizer.held_by})
     return OK
 
 
@@ -320,6 +324,36 @@ def tell(run: Run, file: Annotated[Path, Positional, tyro.conf.arg(metavar="FILE
         means = optimizer.trials[-1].episodes.mean(axis=0)
         costs = ", ".join(f"{value:.4g}" for value in means[1:])
         print(f"Trial {trial}: {len(episodes)} episodes, mean reward {means[0]:.4g}, mean cost {costs}.")
+    return OK
+
+
+def confirm(run: Run, *, reason: str) -> int:
+    """Let a search go on that a violation, or costs far above what was predicted, hold up.
+
+    Then the model is in doubt, and only targets already tried, or only seeds, are asked for. Look at the system first:
+    was it an accident, a sensor, another floor? The reason is kept in the record, and the report says that somebody
+    confirmed. If costs really rise so abruptly, do not confirm: what was found so far can be operated.
+
+    Examples:
+        lifesafe confirm runs/robot --reason "trial 7: a wheel was loose; fixed"
+
+    Exit codes: 0 the search goes on, 2 an error; it is one if nothing holds up the search.
+
+    Args:
+        run: Directory of the run.
+        reason: Why you still trust the model.
+    """
+    from lifesafe.optimizer import SafeOptimizer
+    from lifesafe.report.history import journal_path
+
+    journal_path(run)
+    if not reason.strip():
+        raise TrialError("The reason is empty; say why the search may go on, for those who read the record.")
+    with SafeOptimizer.open(run) as optimizer:
+        held_by = optimizer.held_by
+        optimizer.confirm(reason.strip())
+        left = "its trials are used up" if optimizer.stage == "done" else "it goes on"
+    print(f"The search was held up by {'a violation' if held_by == 'violation' else held_by}; {left}.")
     return OK
 
 
@@ -388,11 +422,11 @@ def _given(task: Task, data: Path | None) -> Any:
 def _begin(data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float) -> tuple[Problem, Any]:
     from lifesafe.data import read_dsrl
     from lifesafe.lifetime.trials import schedule_for
-    from lifesafe.optimizer import Problem
+    from lifesafe.optimizer import Problem, Schedule
 
     returns = read_dsrl(data.expanduser()).returns
     problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds)
-    return problem, schedule_for(problem.limits, bounds) if bounds else None
+    return problem, schedule_for(problem.limits, bounds) if bounds else Schedule(on_violation="hold")
 
 
 def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -142,6 +142,11 @@ class SafeOptimizer:
         """Whether surprises have stopped the search; `confirm` lets it go on."""
         return self._state.frozen
 
+    @property
+    def held_by(self) -> Literal["surprises", "violation"] | None:
+        """What holds up the search until `confirm` is called; none if nothing does."""
+        return self._state.held_by
+
     def ask(self) -> Trial | None:
         """Return the trial to run now, or none when done; the same one until it is told.
 
@@ -181,11 +186,18 @@ class SafeOptimizer:
         with suppress(JournalError):  # the trial itself is on disk; the note is tried again with the next one
             self._note_violations()
 
-    def confirm(self) -> None:
-        """Let the search go on after surprises or a violation: you have looked at them and still trust the model."""
-        if not (self.frozen or self._state.holding):
+    def confirm(self, reason: str = "") -> None:
+        """Let the search go on after surprises or a violation: you have looked at them and still trust the model.
+
+        Args:
+            reason: Why you do, for the record.
+
+        Raises:
+            TrialError: If the search is not held up.
+        """
+        if self.held_by is None:
             raise TrialError("There is nothing to confirm: the search is not held up.")
-        self._record("confirmed", {})
+        self._record("confirmed", {"reason": reason} if reason else {})
         self._state.confirm()
 
     def change_limits(self, limits: float | Sequence[float], seeds: Sequence[int] | None = None) -> None:
@@ -257,7 +269,7 @@ class SafeOptimizer:
         was_frozen = self._state.frozen
         result = self._state.tell(number, returns)
         if result.violated:
-            held = "Nothing new is tried from now on; call confirm() to go on regardless."
+            held = "Nothing new is tried from now on; confirm() goes on regardless."
             warnings.warn(
                 f"Trial {number} at {result.trial.target} exceeded a limit: mean costs "
                 f"{_shown(returns[:, 1:].mean(axis=0))}, limits {_shown(self.problem.limits)}. "
@@ -268,7 +280,7 @@ class SafeOptimizer:
         if self._state.frozen and not was_frozen:
             warnings.warn(
                 f"{self._state.surprises} trials cost far more than predicted, so the model may be wrong. Only seeds "
-                "are tried from now on; call confirm() to go on regardless.",
+                "are tried from now on; confirm() goes on regardless.",
                 GuaranteeWarning,
                 stacklevel=3,
             )

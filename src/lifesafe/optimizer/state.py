@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -82,6 +82,13 @@ class State:
     def holding(self) -> bool:
         """Whether a violation keeps the search to targets already tried until somebody confirms."""
         return self.schedule.on_violation == "hold" and self.refuted
+
+    @property
+    def held_by(self) -> Literal["surprises", "violation"] | None:
+        """What holds up the search until somebody confirms; none if nothing does."""
+        if self.frozen:
+            return "surprises"
+        return "violation" if self.holding else None
 
     @property
     def trial(self) -> int:

@@ -63,8 +63,6 @@ class History:
     moments: tuple[Moment, ...]
     """One per trial told, in the order of telling."""
     calibration: Calibration
-    frozen: bool
-    """Whether surprises have stopped the search."""
     state: State
     """All that a decision would depend on at the end."""
 
@@ -113,7 +111,7 @@ class History:
     @classmethod
     def _told(cls, state: State, results: Iterator[Result | None]) -> History:
         moments = tuple(_moment(state, result) for result in results if result is not None)
-        return cls(state.problem, state.schedule, moments, calibration(state), state.frozen, state)
+        return cls(state.problem, state.schedule, moments, calibration(state), state)
 
 
 def journal_path(run: Path) -> Path:

@@ -33,12 +33,13 @@ def checks(history: History, truth: SimulatedMap | None = None) -> str:
     """Return what the run itself says about the assumptions."""
     moments = history.moments
     bands = [f"{part.name} bands {part.verdict}" for part in history.calibration.returns]
-    frozen = "the search is frozen" if history.frozen else "the search is not frozen"
+    held = {
+        "surprises": "the search is frozen by surprises",
+        "violation": "the search is held up by a violation",
+        None: "nothing holds up the search",
+    }[history.state.held_by]
     shown = sum(m.result.violated for m in moments)
-    text = (
-        f"Checked on this run: {', '.join(bands)} (e); {frozen} by surprises; "
-        f"{shown} of {len(moments)} trials show a violation"
-    )
+    text = f"Checked on this run: {', '.join(bands)} (e); {held}; {shown} of {len(moments)} trials show a violation"
     if truth is None:
         return f"{text}."
     real = sum(truth.cost.flat[m.result.trial.index] > m.limits[0] for m in moments)

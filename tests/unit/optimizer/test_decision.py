@@ -190,14 +190,16 @@ def test_a_violation_may_hold_the_search_to_what_was_tried_until_it_is_confirmed
     while (trial := optimizer.ask()) is not None and len(tried) < 9:
         if len(tried) == 3:
             assert trial.index not in tried
-            with pytest.warns(GuaranteeWarning, match=r"Nothing new is tried from now on; call confirm\(\)"):
+            with pytest.warns(GuaranteeWarning, match=r"Nothing new is tried from now on; confirm\(\)"):
                 optimizer.tell(trial, [Returns(1.0, 300.0)] * 20)
         else:
             optimizer.tell(trial, system.episodes(trial.index, 20, rng))
         tried.append(trial.index)
     assert set(tried[4:]) <= set(tried[:3])
     held = optimizer.safe.sum()
+    assert optimizer.held_by == "violation"
     optimizer.confirm()
+    assert optimizer.held_by is None
     assert optimizer.safe.sum() > held
     with pytest.raises(TrialError, match="nothing to confirm"):
         optimizer.confirm()
@@ -269,8 +271,9 @@ def test_surprises_freeze_the_search_until_they_are_confirmed() -> None:
     assert trial is not None
     with pytest.warns(GuaranteeWarning) as caught:
         optimizer.tell(trial, [Returns(100.0, 400.0)] * 20)
-    assert any("call confirm() to go on" in str(warning.message) for warning in caught)
+    assert any("confirm() goes on" in str(warning.message) for warning in caught)
     assert optimizer.frozen
+    assert optimizer.held_by == "surprises"
     assert set(np.flatnonzero(optimizer.safe)) <= set(system.problem.seeds)
     frozen = optimizer.ask()
     assert frozen is not None

@@ -240,6 +240,8 @@ def test_checks_say_how_the_run_came_out(runs: Runs) -> None:
     assert "trust_prior" in violated["The prior alone calls no untried target safe."]
     model = "Each return, as a function of the target, is a draw from the stated Gaussian process."
     assert frozen[model].startswith("✗ failed: The search is frozen by surprises")
+    assert findings("held")[model].startswith("✗ failed: A trial thought safe exceeded a limit: nothing new is tried")
+    assert "search held up by a violation" in runs.page("held").text
     assert findings("halted")["Mean returns do not change."].startswith("✗ failed: 3 alarms")
     assert findings("alarmed")["Mean returns do not change."].startswith("! in doubt: 1 alarm ")
     assert all(

@@ -129,8 +129,11 @@ def _model(reading: Reading) -> Check:
     surprises = plural(reading.state.surprises, "surprise")
     again = f" since the search was confirmed by hand, {plural(confirmed, 'time')}" if confirmed else ""
     outcome = f"{bands}. {surprises}{again}."
-    if history.frozen:
+    if reading.state.held_by == "surprises":
         return Check(assumption, made, "failed", f"The search is frozen by surprises. {outcome}")
+    if reading.state.held_by == "violation":
+        outcome = f"A trial thought safe exceeded a limit: nothing new is tried. {outcome}"
+        return Check(assumption, made, "failed", outcome)
     reward = reading.problem.names[0]
     if verdicts.pop(reward) == "too narrow":
         outcome += " Rewards do not bear on safety."

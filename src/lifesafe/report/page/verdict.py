@@ -36,7 +36,7 @@ def tone(reading: Reading) -> Tone:
     """Return how the headline is to be taken."""
     if reading.operated.halted or reading.phase == "ended without a target" or reading.replayed is False:
         return "bad"
-    if reading.operated.alarms or reading.violations or reading.history.frozen:
+    if reading.operated.alarms or reading.violations or reading.state.held_by:
         return "warn"
     if reading.operated.serving is not None and reading.chosen is None:
         return "warn"
@@ -63,8 +63,9 @@ def badges(reading: Reading) -> list[Badge]:
     found.append(Badge("journal", words, kind))  # type: ignore[arg-type]
     if reading.history.schedule.risk == "fixed":
         found.append(Badge("guarantee", "none: fixed schedule", "bad"))
-    if reading.history.frozen:
-        found.append(Badge("search", "frozen by surprises", "warn"))
+    if reading.state.held_by:
+        held = {"surprises": "frozen by surprises", "violation": "held up by a violation"}[reading.state.held_by]
+        found.append(Badge("search", held, "warn"))
     if doubts(reading):
         found.append(Badge("assumptions", f"{doubts(reading)} in doubt", "warn"))
     if reading.violations:
