@@ -161,6 +161,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
         "trials": len(trials),
         "online_episodes": sum(len(trial.episodes) for trial in trials),
         "violations": sum(cost > limit for cost in costs),
+        "clear_violations": sum(trial.violated for trial in trials),
         "trial_costs": costs,
     }
     best = None if recommended is None else recommended.target

@@ -54,6 +54,8 @@ class Row:
     """Episodes on the system before the end: those of the trials."""
     violations: int = 0
     """Trials whose mean cost was above the limit."""
+    clear_violations: int = 0
+    """Those among them that were above it by more than two standard errors."""
     trial_costs: tuple[float, ...] = ()
     """Mean cost of every trial."""
     data: str = ""

@@ -77,6 +77,7 @@ def summary(rows: list[Row]) -> dict[str, dict[str, int]]:
             "idle seeds": sum(cell.idle for cell in cells.values()),
             "trials": sum(row.trials for row in of_method),
             "trials above the limit": sum(row.violations for row in of_method),
+            "clearly above": sum(row.clear_violations for row in of_method),
             "online episodes": sum(row.online_episodes for row in of_method),
         }
     return counts

@@ -19,7 +19,16 @@ ROWS = [
     ROW,
     replace(ROW, seed=1, reward=340.0, cost=14.0),
     SEARCHED,
-    replace(SEARCHED, seed=1, reward=None, cost=None, reward_deviation=None, cost_deviation=None, episodes=0),
+    replace(
+        SEARCHED,
+        seed=1,
+        clear_violations=1,
+        reward=None,
+        cost=None,
+        reward_deviation=None,
+        cost_deviation=None,
+        episodes=0,
+    ),
     replace(ROW, method="cdt", reward=460.0, cost=30.0),
     replace(ROW, method="cdt", reward=460.0, cost=20.0, seed=1),
 ]
@@ -95,6 +104,7 @@ def test_the_summary_counts_cells_trials_and_violations() -> None:
         "idle seeds": 1,
         "trials": 60,
         "trials above the limit": 2,
+        "clearly above": 1,
         "online episodes": 1200,
     }
     assert counts["cdt"]["safe"] == 0

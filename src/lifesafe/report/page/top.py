@@ -32,7 +32,9 @@ def _tiles(reading: Reading) -> str:
     problem, moments, chosen = reading.problem, reading.history.moments, reading.chosen
     tiles = []
     if chosen is not None:
-        tiles.append(_tile("mean reward", number(chosen.means.reward), f"at least {number(chosen.reward_lower)}"))
+        tiles.append(
+            _tile("mean reward", number(chosen.means.reward), f"by the model at least {number(chosen.reward_lower)}")
+        )
         for k, name in enumerate(problem.names[1:]):
             bar = _bar(chosen.means.costs[k] / problem.limits[k], chosen.cost_upper[k] / problem.limits[k])
             note = f"at most {number(chosen.cost_upper[k])} (99\N{NO-BREAK SPACE}%), limit {number(problem.limits[k])}"
