@@ -81,11 +81,13 @@ class Suite:
         name: Of the suite.
         grid: What is compared.
         settings: Changed settings of methods, by name; "pls" has those of "cdt".
+        tasks: Those that differ on one task from these, by its name and that of the method.
     """
 
     name: str
     grid: Grid
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     def jobs(self) -> list[Job]:
         """Return all jobs: the first seed of every task and method before the second of any."""
@@ -107,8 +109,10 @@ class Suite:
         """
         method = "cdt" if job.method == PLS else job.method
         config = method_config(method, limits=job.limits[:1], task=job.task)
-        changed = {**to_plain(config), **self.settings.get(method, {})}
-        return from_plain(type(config), changed, source=f"suite {self.name}, settings.{method}")
+        own = self.tasks.get(job.task, {}).get(method, {})
+        changed = {**to_plain(config), **self.settings.get(method, {}), **own}
+        source = f"tasks.{job.task}.{method}" if own else f"settings.{method}"
+        return from_plain(type(config), changed, source=f"suite {self.name}, {source}")
 
     def fingerprint(self, job: Job) -> str:
         """Return 16 digits that differ where a job is trained or measured otherwise."""
@@ -119,8 +123,8 @@ class Suite:
 def load_suite(name: str | Path) -> Suite:
     """Return a suite by its name, or from a TOML file.
 
-    The file has a table `grid` with the fields of `Grid`, and a table `settings.METHOD` for each method whose settings
-    differ from its own.
+    The file has a table `grid` with the fields of `Grid`, a table `settings.METHOD` for each method whose settings
+    differ from its own, and a table `tasks.TASK.METHOD` where they differ from these on one task.
 
     Raises:
         ConfigError: If there is none, or it is not one.
@@ -134,16 +138,27 @@ def load_suite(name: str | Path) -> Suite:
             known = ", ".join(sorted(own))
             raise ConfigError(f"There is no suite {str(name)!r}; there are {known}, or give a file that ends in .toml.")
         plain = read_toml(str(own[str(name)]))
-    unknown = plain.keys() - {"grid", "settings"}
+    unknown = plain.keys() - {"grid", "settings", "tasks"}
     if unknown or "grid" not in plain:
-        raise ConfigError(f"{name}: a suite has a table grid and tables settings.METHOD; got {sorted(plain)}.")
-    suite = Suite(path.stem, from_plain(Grid, plain["grid"], source=f"{name}, grid"), plain.get("settings", {}))
-    for method in suite.settings:
-        if method not in METHODS:
-            raise ConfigError(f"{name}: settings.{method} is about no method.{nearest(method, METHODS)}")
+        raise ConfigError(
+            f"{name}: a suite has a table grid and tables settings.METHOD and tasks.TASK.METHOD; got {sorted(plain)}."
+        )
+    grid = from_plain(Grid, plain["grid"], source=f"{name}, grid")
+    suite = Suite(path.stem, grid, plain.get("settings", {}), plain.get("tasks", {}))
+    _check_names(name, "settings", suite.settings)
+    for task, settings in suite.tasks.items():
+        if task not in grid.tasks:
+            raise ConfigError(f"{name}: tasks.{task} is about no task of the grid.{nearest(task, grid.tasks)}")
+        _check_names(name, f"tasks.{task}", settings)
     for job in suite.jobs():
         suite.config(job)
     return suite
+
+
+def _check_names(suite: str | Path, place: str, settings: Mapping[str, object]) -> None:
+    for method in settings:
+        if method not in METHODS:
+            raise ConfigError(f"{suite}: {place}.{method} is about no method.{nearest(method, METHODS)}")
 
 
 def _one_by_one(method: str) -> bool:

@@ -48,6 +48,15 @@ def test_settings_and_limits_reach_the_training(tmp_path: Path) -> None:
     assert config == CPQConfig(limits=(40.0,), steps=7)
 
 
+def test_settings_may_differ_on_one_task(tmp_path: Path) -> None:
+    two = GRID.replace('["PointCircle"]', '["PointCircle", "CarCircle"]').replace("steps = 7", "steps = 7\nbatch = 9")
+    suite = suite_of(tmp_path, f"{two}\n[tasks.CarCircle.cpq]\nsteps = 8\n[tasks.CarCircle.cdt]\nsteps = 5")
+    plain, own = (suite.config(Job(task, "cpq", (40.0,), 0)) for task in ("PointCircle", "CarCircle"))
+    assert plain == CPQConfig(limits=(40.0,), steps=7, batch=9)
+    assert own == CPQConfig(limits=(40.0,), steps=8, batch=9)
+    assert suite.config(Job("CarCircle", "pls", (20.0, 40.0), 0)).steps == 5
+
+
 @pytest.mark.parametrize("name", ["smoke", "cpu", "paper"])
 def test_the_suites_that_come_along_can_be_loaded(name: str) -> None:
     suite = load_suite(name)
@@ -68,6 +77,9 @@ def test_the_paper_compares_seven_methods_on_nine_tasks() -> None:
         (("seeds = 2", "seeds = 0"), "seeds must be at least 1"),
         (("[grid]", "[gird]"), "a table grid"),
         (("[settings.cpq]", "[settings.cpqq]"), "about no method"),
+        (("[settings.cpq]", "[tasks.PointCircle.cpqq]"), r"tasks.PointCircle.cpqq is about no method"),
+        (("[settings.cpq]", "[tasks.PointCircel.cpq]"), "about no task of the grid. Did you mean 'PointCircle'"),
+        (("[settings.cpq]\nsteps", "[tasks.PointCircle.cpq]\nstepz"), r"tasks.PointCircle.cpq.* Did you mean 'steps'"),
         (("limits = [20, 40]", "limits = []"), "limits must not be empty"),
         (("limits = [20, 40]", "limits = [0]"), "limits must be positive"),
     ],
