@@ -31,6 +31,7 @@ _MARKS = {
     "rvs": ("#0072B2", "2"),
 }
 _OTHER = ("#999999", ".")
+_SEED_COLORS = ("C0", "C2", "C4", "C7", "C9", "C5", "C8", "C6")  # none of them like the limit
 _MOST = 3.0
 _WIDE = 3
 
@@ -108,7 +109,7 @@ def draw_exploration(rows: Sequence[Row]) -> Figure:
 
 
 def _seed_color(seeds: Sequence[int], seed: int) -> str:
-    return f"C{seeds.index(seed) % 10}"
+    return _SEED_COLORS[seeds.index(seed) % len(_SEED_COLORS)]
 
 
 def _places(table: Table) -> list[tuple[str, float]]:
