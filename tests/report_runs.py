@@ -169,12 +169,12 @@ def frozen(path: Path) -> Path:
     return path
 
 
-def held(path: Path) -> Path:
-    """A trial that was thought safe breaks the limit, and nothing new is tried any more."""
+def held(path: Path, told: int = 8) -> Path:
+    """A trial that was thought safe breaks the limit, and nothing new is tried any more; so many of 8 are told."""
     with SafeOptimizer.open(path, problem(), Schedule(trials=8, on_violation="hold")) as optimizer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)
-            while trial := optimizer.ask():
+            while len(optimizer.trials) < told and (trial := optimizer.ask()):
                 unforeseen = len(optimizer.trials) == 5
                 episodes = [Returns(1.0, 90.0)] * trial.episodes if unforeseen else SIMULATION.run(trial)
                 optimizer.tell(trial, episodes)

@@ -61,7 +61,7 @@ def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[st
     assert main([*QUICK, "--no-plain"]) == 0
     shown = capsys.readouterr()
     assert "lifesafe, operated" in shown.out
-    assert "4 trials, 0 of them above a limit for certain" in shown.out
+    assert "4 trials, 0 of them clearly above a limit" in shown.out
     assert "  1  seed" not in shown.err
 
 
@@ -170,6 +170,24 @@ def test_a_lab_confirms_after_a_violation(capsys: pytest.CaptureFixture[str]) ->
     assert main(["confirm", "nowhere", "--reason", "none"]) == 2
     assert "nowhere does not exist" in capsys.readouterr().err
     assert not Path("nowhere").exists()
+
+
+def test_a_search_that_was_confirmed_tries_new_targets(capsys: pytest.CaptureFixture[str]) -> None:
+    held(Path("lab"), told=6)
+    tried = {event.body["index"] for event in read_events(Path("lab") / "journal.sqlite") if event.kind == "asked"}
+    assert main(["confirm", "lab", "--reason", "a wheel was loose"]) == 0
+    assert "it goes on" in capsys.readouterr().out
+    assert main(["ask", "lab"]) == 0
+    asked = read_events(Path("lab") / "journal.sqlite")[-1].body
+    assert json.loads(capsys.readouterr().out)["trial"] == asked["trial"] == 7
+    assert asked["index"] not in tried
+
+
+def test_a_search_without_cost_bounds_is_held_up_by_a_violation_too(capsys: pytest.CaptureFixture[str]) -> None:
+    write_dsrl(data(), "logs.hdf5")
+    assert main(["ask", "lab", "--data", "logs.hdf5", "--limit", "20"]) == 0
+    assert json.loads(capsys.readouterr().out)["held_by"] is None
+    assert read_events(Path("lab") / "journal.sqlite")[0].body["schedule"]["on_violation"] == "hold"
 
 
 def test_episodes_may_have_several_costs() -> None:

@@ -536,7 +536,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     else:
         print(table([rows[0].headings(), *(row.cells() for row in rows)]) if rows else "")
         print(
-            f"\n{len(optimizer.trials)} trials, {violations} of them above a limit for certain; risk spent"
+            f"\n{len(optimizer.trials)} trials, {violations} of them clearly above a limit; risk spent"
             f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g}. Phase: {life.phase.value}."
         )
     return OK if optimizer.best is not None and life.phase != "halted" else FOUND

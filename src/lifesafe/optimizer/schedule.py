@@ -57,8 +57,9 @@ class Schedule:
     accuracy: float = 0.0
     """Stop when no target can beat the best by more than this, as a fraction of the reward axis (epsilon)."""
     on_violation: OnViolation = "continue"
-    """What follows a trial that exceeded a limit for certain; its neighborhood is closed in any case. Hold: if it was
-    not one of a seed, the model is refuted, so nothing new is tried until `confirm` is called. Stop: the run ends."""
+    """What follows a trial clearly above a limit, by two deviations; its neighborhood is closed in any case. Hold: if
+    it was not one of a seed, the model is refuted, so nothing new is tried until `confirm` is called. Stop: the run
+    ends."""
     surprises: int = 3
     """So many costs far above what was predicted freeze the search until `confirm` is called."""
 
