@@ -55,8 +55,8 @@ def run_trial(
 ) -> list[Returns]:
     """Return what the episodes of a trial returned; the same ones whenever it is run again.
 
-    A trial of a seed goes on until all its episodes, those of earlier trials included, certify it, or until the monitor
-    is sure that it is too costly.
+    A trial ends early if the monitor is sure that its target is too costly; it looks after half of the episodes. One of
+    a seed ends, too, when all its episodes, those of earlier trials included, certify it.
 
     Args:
         evaluator: The policy at work.
@@ -66,10 +66,10 @@ def run_trial(
         progress: Called with the episodes done and those asked for.
     """
     seeds = [integer(seed, "trial", trial.number, episode) for episode in range(trial.episodes)]
-    chunk = optimizer.schedule.episodes if trial.stage is Stage.SEED else trial.episodes
+    chunk = optimizer.schedule.episodes if trial.stage is Stage.SEED else math.ceil(trial.episodes / 2)
     earlier = [result.episodes for result in optimizer.trials if result.trial.index == trial.index]
     returns: list[Returns] = []
-    while len(returns) < trial.episodes and not (returns and _is_decided(optimizer, earlier, returns)):
+    while len(returns) < trial.episodes and not (returns and _is_decided(optimizer, trial, earlier, returns)):
         chosen = seeds[len(returns) : len(returns) + chunk]
         returns += evaluator.run([trial.target] * len(chosen), chosen).returns
         if progress is not None:
@@ -78,12 +78,14 @@ def run_trial(
 
 
 def _is_decided(
-    optimizer: SafeOptimizer, earlier: Sequence[Float[np.ndarray, "m r"]], returns: Sequence[Returns]
+    optimizer: SafeOptimizer, trial: Trial, earlier: Sequence[Float[np.ndarray, "_ r"]], returns: Sequence[Returns]
 ) -> bool:
-    """Whether the episodes of a seed show that it is safe, or that it is not."""
+    """Whether the episodes show that the target is too costly, or all that a seed has to show."""
     problem = optimizer.problem
-    if optimizer.schedule.certification != "betting":
+    if not problem.cost_bounds:
         return False
     episodes = np.concatenate([*earlier, returns_array(returns)])
-    too_costly = Monitor.start(problem.limits, problem.cost_bounds).update(episodes[:, 1:]).alarm is not None
-    return too_costly or bet_won(problem, episodes)
+    if Monitor.start(problem.limits, problem.cost_bounds).update(episodes[:, 1:]).alarm is not None:
+        return True
+    certified_by_bet = trial.stage is Stage.SEED and optimizer.schedule.certification == "betting"
+    return certified_by_bet and bet_won(problem, episodes)

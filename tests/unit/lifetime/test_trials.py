@@ -1,5 +1,6 @@
-"""How long a seed is tried."""
+"""How long a target is tried."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from lifesafe.environments import task
 from lifesafe.errors import GuaranteeWarning
 from lifesafe.lifetime.trials import default_schedule, run_trial, schedule_for, seed_episodes
-from lifesafe.optimizer import Problem, SafeOptimizer, Stage
+from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.certificates import LEVEL
 from lifesafe.returns import Returns
 from lifesafe.theory.betting import safety_test
@@ -73,3 +74,46 @@ def test_episodes_of_earlier_trials_of_a_seed_count() -> None:
 def test_a_seed_that_is_clearly_too_costly_is_given_up_soon() -> None:
     with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
         assert try_once(optimizer(), 90.0) == 20
+
+
+def explorer() -> SafeOptimizer:
+    """A search whose seed is certified."""
+    search = optimizer()
+    try_once(search, 0.0)
+    return search
+
+
+@pytest.mark.parametrize(("cost", "episodes"), [(0.0, 20), (15.0, 20), (30.0, 20), (60.0, 10), (150.0, 10)])
+def test_a_trial_ends_early_only_if_it_is_clearly_too_costly(cost: float, episodes: int) -> None:
+    search = explorer()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GuaranteeWarning)  # that a limit was exceeded
+        assert try_once(search, cost) == episodes
+    assert search.trials[-1].trial.stage is Stage.EXPLORE
+    assert (search.held_by == "violation") is (cost > 20)
+
+
+def test_an_early_end_does_not_change_the_episodes_before_it() -> None:
+    """A run that was killed within a trial runs it again, and must tell the same."""
+    seen: list[int] = []
+
+    class Recorder(Machine):
+        def run(self, targets: list[Returns], seeds: list[int]) -> SimpleNamespace:
+            seen.extend(seeds)
+            return super().run(targets, seeds)
+
+    for cost in (0.0, 60.0):
+        search = explorer()
+        trial = search.ask()
+        assert trial is not None
+        run_trial(Recorder(cost), search, trial, seed=0)  # type: ignore[arg-type]
+    assert len(seen) == 20 + 10
+    assert seen[20:] == seen[:10]
+
+
+def test_without_cost_bounds_a_trial_has_all_its_episodes() -> None:
+    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 11)]
+    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0)
+    search = SafeOptimizer(problem, Schedule(certification="score"))
+    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
+        assert try_once(search, 150.0) == 20
