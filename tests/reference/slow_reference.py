@@ -432,10 +432,7 @@ class Reference:
         if self.told and surprise > state._SURPRISE:
             self.surprises += 1
         self.told.append((index, stage, episodes))
-        bad = False
-        for k, b in enumerate(self.problem.limits):
-            m = sum(episodes[:, 1 + k]) / len(episodes)
-            bad |= m - 2 * self.costs[k].noise(m, len(episodes)) > b
+        bad = self.is_above(list(episodes))
         if bad:
             self.violated = True
             self.refuted |= stage != "seed"
@@ -443,7 +440,7 @@ class Reference:
                 i for i in range(len(self.points)) if self.apart(i, index) <= state._CLOSED * self.schedule.reach
             }
         if index in self.problem.seeds:
-            self.judge_seed(index, stage, bad)
+            self.judge_seed(index, stage, bad or self.is_above(self.own(index)))
         if self.problem.lipschitz:
             self.grow()
 
@@ -458,8 +455,16 @@ class Reference:
         elif stage == "seed" and sum(i == index for i, _, _ in self.told) >= self.schedule.seed_trials:
             self.failed.add(index)
 
+    def own(self, index: int) -> list[np.ndarray]:
+        return [row for i, _, episodes in self.told if i == index for row in episodes]
+
+    def is_above(self, rows: list[np.ndarray]) -> bool:
+        means = [sum(row[1 + k] for row in rows) / len(rows) for k in range(len(self.costs))]
+        deviations = [cost.noise(m, len(rows)) for cost, m in zip(self.costs, means, strict=True)]
+        return any(m - 2 * sd > b for m, sd, b in zip(means, deviations, self.problem.limits, strict=True))
+
     def is_certified(self, index: int) -> bool:
-        own = [row for i, _, episodes in self.told if i == index for row in episodes]
+        own = self.own(index)
         if len(own) < certificates.EPISODES:
             return False
         for k, b in enumerate(self.problem.limits):

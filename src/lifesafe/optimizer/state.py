@@ -228,7 +228,7 @@ class State:
         index, schedule = trial.index, self.schedule
         if index not in self.problem.seeds:
             return
-        if bad:
+        if bad or violated(self.problem, self.posterior, self.posterior.own_episodes(index)):
             self.failed.add(index)
             self.certified.discard(index)
         elif seed_certified(self.problem, schedule, self.posterior, index) and index not in self.withdrawn:

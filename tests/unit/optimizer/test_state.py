@@ -58,6 +58,14 @@ def test_a_seed_that_is_not_certified_in_time_gives_way_to_the_next() -> None:
     assert run.seed == 4
 
 
+def test_a_seed_fails_once_all_its_trials_together_show_that_it_costs_too_much() -> None:
+    run, lumps = state(), np.tile([[200.0, 0.0], [200.0, 56.0]], (10, 1))
+    while 8 not in run.failed:
+        run.tell(ask(run, 8, Stage.SEED).number, lumps)
+        assert not run.results[-1].violated
+    assert 1 < len(run.results) < run.schedule.seed_trials
+
+
 def test_a_violation_closes_its_neighbourhood_and_nothing_else() -> None:
     run = state()
     tell(run, ask(run, 8, Stage.SEED), 1.0)
