@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe._config import from_plain, to_plain
-from lifesafe.errors import GuaranteeWarning, JournalError, TrialError
+from lifesafe.errors import GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
 from lifesafe.optimizer.confidence import Bands, raw_bands
 from lifesafe.optimizer.decision import Decision, admissible, check_prior, decide, is_done
 from lifesafe.optimizer.journal import Event, Journal
@@ -349,7 +349,9 @@ class SafeOptimizer:
     def _repeat(self, event: Event, source: str) -> None:
         body, state = event.body, self._state
         if event.kind == "asked":
-            decision = decide(state)
+            decision = None
+            with suppress(NoSafeTargetError):  # the record has a trial all the same
+                decision = decide(state)
             decided = None if decision is None else _asked(_trial(state, decision), decision)
             if decision is None or not _agrees(body, decided):
                 raise JournalError(

@@ -407,3 +407,18 @@ def test_a_record_that_leads_elsewhere_is_refused_with_what_differs(tmp_path: Pa
         edited = [*events[:at], replace(asked, body={**asked.body, name: value}), *events[at + 1 :]]
         with pytest.raises(JournalError, match=rf"lead to {name} \S+ in place of {value}\. The record was made by"):
             SafeOptimizer.replay(edited)
+
+
+def test_a_record_with_a_trial_where_none_is_left_is_refused(tmp_path: Path, system: Plant) -> None:
+    problem = replace(system.problem, seeds=system.problem.seeds[:1])
+    with SafeOptimizer.open(tmp_path, problem, Schedule(seed_trials=5)) as optimizer:
+        for _ in range(2):
+            trial = optimizer.ask()
+            assert trial is not None
+            optimizer.tell(trial, [Returns(1.0, [0.9 * limit for limit in problem.limits])] * 20)
+    events = list(read_events(tmp_path / "journal.sqlite"))
+    told = next(i for i, event in enumerate(events) if event.kind == "told")
+    costly = [[1.0, *(9.0 * limit for limit in problem.limits)]] * 20
+    events[told] = replace(events[told], body={**events[told].body, "episodes": costly})
+    with pytest.raises(JournalError, match="lead to no further trial"):
+        SafeOptimizer.replay(events)
