@@ -452,16 +452,18 @@ class Reference:
             self.certified.add(index)
             if self.stage == "seed":
                 self.stage = "explore"
-        elif stage == "seed" and sum(i == index for i, _, _ in self.told) >= self.schedule.seed_trials:
-            self.failed.add(index)
+        elif stage == "seed":
+            tries = sum(i == index for i, _, _ in self.told)
+            if tries >= self.schedule.seed_trials or self.is_above(self.own(index), state._PROMISING):
+                self.failed.add(index)
 
     def own(self, index: int) -> list[np.ndarray]:
         return [row for i, _, episodes in self.told if i == index for row in episodes]
 
-    def is_above(self, rows: list[np.ndarray]) -> bool:
+    def is_above(self, rows: list[np.ndarray], share: float = 1.0) -> bool:
         means = [sum(row[1 + k] for row in rows) / len(rows) for k in range(len(self.costs))]
         deviations = [cost.noise(m, len(rows)) for cost, m in zip(self.costs, means, strict=True)]
-        return any(m - 2 * sd > b for m, sd, b in zip(means, deviations, self.problem.limits, strict=True))
+        return any(m - 2 * sd > share * b for m, sd, b in zip(means, deviations, self.problem.limits, strict=True))
 
     def is_certified(self, index: int) -> bool:
         own = self.own(index)

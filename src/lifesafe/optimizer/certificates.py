@@ -48,10 +48,17 @@ def bet_won(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
     )
 
 
-def violated(problem: Problem, posterior: Posterior, episodes: Float[np.ndarray, "m r"]) -> bool:
-    """Return whether the episodes of a trial show that some mean cost exceeds its limit, two deviations above it."""
+def violated(problem: Problem, posterior: Posterior, episodes: Float[np.ndarray, "m r"], share: float = 1.0) -> bool:
+    """Return whether episodes of one target show that some mean cost exceeds its limit, two deviations above it.
+
+    Args:
+        problem: The limits.
+        posterior: Knows how much costs differ from episode to episode.
+        episodes: What they returned.
+        share: Part of each limit that counts in its place.
+    """
     for k, limit in enumerate(problem.limits):
         costs = episodes[:, 1 + k]
-        if float(costs.mean()) - 2 * posterior.noise_sd(k, costs) > limit:
+        if float(costs.mean()) - 2 * posterior.noise_sd(k, costs) > share * limit:
             return True
     return False

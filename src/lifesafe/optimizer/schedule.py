@@ -44,7 +44,7 @@ class Schedule:
     exploration: int = 16
     """Trials of the explore stage at the most."""
     seed_trials: int = 10
-    """Trials that each seed is given to be certified; fewer if they show together that it costs too much."""
+    """Trials that each seed is given to be certified; fewer if together they show that it costs too much for that."""
     episodes: int = 20
     """Episodes that a trial asks for."""
     seed_episodes: int | None = None

@@ -228,14 +228,16 @@ class State:
         index, schedule = trial.index, self.schedule
         if index not in self.problem.seeds:
             return
-        if bad or violated(self.problem, self.posterior, self.posterior.own_episodes(index)):
+        own = self.posterior.own_episodes(index)
+        if bad or violated(self.problem, self.posterior, own):
             self.failed.add(index)
             self.certified.discard(index)
         elif seed_certified(self.problem, schedule, self.posterior, index) and index not in self.withdrawn:
             self._accept(index)
         elif trial.stage is Stage.SEED:
             tries = sum(r.trial.index == index and r.trial.number > self._epoch_start for r in self.results)
-            if tries + 1 >= schedule.seed_trials:
+            hopeless = violated(self.problem, self.posterior, own, share=_PROMISING)
+            if hopeless or tries + 1 >= schedule.seed_trials:
                 self.failed.add(index)
 
     def _accept(self, index: int) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from lifesafe.optimizer import Problem, Schedule, Stage, Trial
 from lifesafe.optimizer.state import State
@@ -24,6 +25,11 @@ def ask(run: State, index: int, stage: Stage = Stage.EXPLORE, risk: float = 0.01
 
 def tell(run: State, trial: Trial, cost: float, episodes: int = 40) -> None:
     run.tell(trial.number, np.tile([200.0, cost], (episodes, 1)))
+
+
+def lumps(mean: float, episodes: int = 20) -> Float[np.ndarray, "m 2"]:
+    """Return episodes of which one half costs nothing."""
+    return np.tile([[200.0, 0.0], [200.0, 2 * mean]], (episodes // 2, 1))
 
 
 def test_first_visits_are_charged_and_later_ones_and_seeds_are_not() -> None:
@@ -51,19 +57,29 @@ def test_a_seed_that_costs_too_much_gives_way_to_the_next() -> None:
 
 def test_a_seed_that_is_not_certified_in_time_gives_way_to_the_next() -> None:
     run = state(seeds=(8, 4), seed_trials=3)
-    tell(run, ask(run, 4, Stage.SEED), 20.0)
+    run.tell(ask(run, 4, Stage.SEED).number, lumps(mean=18.0))
     for _ in range(3):
         assert run.seed == 8
-        tell(run, ask(run, 8, Stage.SEED), 19.5)
+        run.tell(ask(run, 8, Stage.SEED).number, lumps(mean=16.0))
     assert run.seed == 4
 
 
 def test_a_seed_fails_once_all_its_trials_together_show_that_it_costs_too_much() -> None:
-    run, lumps = state(), np.tile([[200.0, 0.0], [200.0, 56.0]], (10, 1))
+    run = state()
     while 8 not in run.failed:
-        run.tell(ask(run, 8, Stage.SEED).number, lumps)
+        run.tell(ask(run, 8, Stage.SEED).number, lumps(mean=28.0))
         assert not run.results[-1].violated
     assert 1 < len(run.results) < run.schedule.seed_trials
+
+
+def test_a_seed_too_near_its_limit_to_be_certified_is_given_up_unless_it_is_asserted() -> None:
+    near = lumps(mean=19.0, episodes=400)
+    run = state()
+    run.tell(ask(run, 8, Stage.SEED).number, near)
+    assert (run.stage, run.failed) == (Stage.SEED, {8})
+    asserted = state(certification="asserted")
+    asserted.tell(ask(asserted, 8, Stage.SEED).number, near)
+    assert (asserted.certified, asserted.failed) == ({8}, set())
 
 
 def test_a_violation_closes_its_neighbourhood_and_nothing_else() -> None:
