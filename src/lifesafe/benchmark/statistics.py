@@ -43,12 +43,14 @@ class Aggregate:
         cost: The same of the costs as shares of their limits.
         safe: Share of the trainings whose mean cost was within the limit.
         runs: How many trainings and limits these are.
+        idle: With how many of them nothing was run: they are in the share, but not in the means.
     """
 
     reward: Interval
     cost: Interval
     safe: Interval
     runs: int
+    idle: int
 
 
 def aggregates(rows: Sequence[Row]) -> dict[str, Aggregate]:
@@ -63,7 +65,11 @@ def aggregates(rows: Sequence[Row]) -> dict[str, Aggregate]:
         costs = _strata(ran, lambda row: row.normalized_cost)
         safe = _strata(chosen, lambda row: float(row.cost is None or row.cost <= row.limit))
         found[method] = Aggregate(
-            interval(rewards, middle_mean), interval(costs, middle_mean), interval(safe, np.mean), len(chosen)
+            reward=interval(rewards, middle_mean),
+            cost=interval(costs, middle_mean),
+            safe=interval(safe, np.mean),
+            runs=len(chosen),
+            idle=len(chosen) - len(ran),
         )
     return found
 

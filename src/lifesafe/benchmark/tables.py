@@ -102,6 +102,7 @@ def _words(table: Table, task: str, limit: float, style: Style) -> list[tuple[st
             continue
         reward, cost = _pair(cell.reward, cell.reward_deviation, cell), _pair(cell.cost, cell.cost_deviation, cell)
         reward = style.best(reward) if method == best else reward
+        reward += f" ({cell.seeds} of {cell.seeds + cell.idle})" if cell.idle else ""
         words.append((reward, cost) if cell.safe else (reward, style.unsafe(cost)))
     return words
 
@@ -123,7 +124,7 @@ def _markdown(table: Table) -> str:
     lines += [
         "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
         f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe."
-        " –: not run, or nothing was known to be safe.",
+        f" –: not run, or nothing was known to be safe.{_partly_idle(table)}",
         "",
     ]
     if table.data:
@@ -200,6 +201,13 @@ def _seeds(table: Table) -> str:
         if len(counts) == 1
         else f"{counts[0]} to {counts[-1]} seeds"
     )
+
+
+def _partly_idle(table: Table) -> str:
+    """Return what a number of seeds beside a reward means, if there is any."""
+    if not any(cell.seeds and cell.idle for cell in table.cells.values()):
+        return ""
+    return " In brackets: of so many seeds; with the others nothing was known to be safe, and nothing was run."
 
 
 def _data(table: Table) -> list[str]:

@@ -219,12 +219,12 @@ def bench_table(
         write_atomic(out, text)
         print(f"Table: {out}")
     say(table(summary_lines(counts)))
-    heading = ("", "reward, middle half", "cost / limit, middle half", "share of runs within the limit", "runs")
+    heading = ("", "reward, middle half", "cost / limit, middle half", "share of runs within the limit", "runs", "idle")
     found = aggregates(rows)
     overall = [
-        (NAMES.get(m, m), str(found[m].reward), str(found[m].cost), str(found[m].safe), str(found[m].runs))
+        (NAMES.get(m, m), *map(str, (a.reward, a.cost, a.safe, a.runs, a.idle)))
         for m in counts  # in the order of the columns
-        if m in found
+        if (a := found.get(m)) is not None
     ]
     say(
         "\nOver all tasks, limits and seeds, with 95 % bootstrap intervals where there are several seeds:\n"

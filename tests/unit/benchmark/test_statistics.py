@@ -38,7 +38,7 @@ def test_methods_are_aggregated_over_tasks_limits_and_seeds() -> None:
     found = aggregates(rows)
     assert found["cpq"].safe.value == 0.5
     assert found["cpq"].cost.value == pytest.approx(1.0)
-    assert found["cpq"].runs == 4
+    assert (found["cpq"].runs, found["cpq"].idle, found["pls"].idle) == (4, 0, 1)
     assert found["pls"].safe.value == 1.0  # one did nothing, one kept the limit
     assert found["pls"].cost.value == pytest.approx(0.9)
     assert str(found["cpq"].reward) == "0.50 [0.50, 0.50]"

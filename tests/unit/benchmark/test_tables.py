@@ -58,8 +58,10 @@ def test_the_best_is_safe() -> None:
 def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
     text = table_text(Table.of(ROWS), "md")
     assert "| task | | CDT | CPQ | PLS |" in text
-    assert "| CarCircle | reward | 0.90 ± 0.00 | 0.55 ± 0.05 | **0.75** |" in text
+    assert "| CarCircle | reward | 0.90 ± 0.00 | 0.55 ± 0.05 | **0.75** (1 of 2) |" in text
     assert "| | cost | 1.25 ± 0.25 ✗ | 0.60 ± 0.10 | 0.95 |" in text
+    assert "In brackets: of so many seeds" in text
+    assert "In brackets" not in table_text(published(), "md")
 
 
 def test_latex_and_html_say_the_same() -> None:
