@@ -227,8 +227,8 @@ def bench_table(
         if (a := found.get(m)) is not None
     ]
     say(
-        "\nOver all tasks, limits and seeds, with 95 % bootstrap intervals where there are several seeds:\n"
-        + table([heading, *overall])
+        "\nOver all tasks, limits and seeds, with 95 % bootstrap intervals where there are several seeds. Idle runs"
+        " count as within the limit, and are left out of the means:\n" + table([heading, *overall])
     )
     return OK
 
