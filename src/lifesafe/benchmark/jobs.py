@@ -10,7 +10,7 @@ import csv
 import importlib.util
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,9 +26,11 @@ from lifesafe.benchmark.suite import PLS, Job, Suite
 from lifesafe.data import Dataset, read_dsrl, read_source
 from lifesafe.environments import Evaluator, Task
 from lifesafe.environments import task as find_task
+from lifesafe.environments.evaluation import episode_seeds
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import Lifetime, default_schedule
+from lifesafe.optimizer.dither import dithered
 from lifesafe.policies import Progress, train
 from lifesafe.returns import Returns, returns_array
 
@@ -89,11 +91,11 @@ class _Work:
     workers: int
     progress: Callable[[Progress], None] | None
 
-    def run(self, policy: Policy, task: Task, target: Returns) -> Float[np.ndarray, "m r"]:
-        """Return what the episodes at the end returned."""
+    def run(self, policy: Policy, task: Task, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
+        """Return what the episodes at the end returned, one for each target."""
         with Evaluator(policy, task, workers=self.workers) as evaluator:
-            seed = integer(self.job.seed, "evaluation")
-            return returns_array(evaluator.evaluate(target, self.suite.grid.episodes, seed=seed))
+            seeds = episode_seeds(integer(self.job.seed, "evaluation"), len(targets))
+            return returns_array(evaluator.run(targets, seeds).returns)
 
 
 def _baseline(work: _Work) -> list[Row]:
@@ -112,7 +114,7 @@ def _baseline(work: _Work) -> list[Row]:
     for limit in job.limits:
         start = time.monotonic()
         target = Returns(best, limit)
-        returns = work.run(policy, work.task, target)
+        returns = work.run(policy, work.task, [target] * work.suite.grid.episodes)
         rows.append(
             _row(
                 job,
@@ -147,6 +149,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
         seed=job.seed,
         schedule=schedule,
         start=work.suite.grid.start,
+        dither=work.suite.grid.dither,
         workers=work.workers,
     ) as life:
         policy = life.train(work.progress, device=work.device)
@@ -155,7 +158,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
             recommended = life.optimize()
         except NoSafeTargetError:
             recommended = None
-        trials = life.optimizer.trials
+        problem, trials = life.optimizer.problem, life.optimizer.trials
     costs = tuple(float(trial.episodes[:, 1].mean()) for trial in trials)
     searched = {
         "trials": len(trials),
@@ -166,9 +169,11 @@ def _life(work: _Work, limit: float) -> list[Row]:
     }
     best = None if recommended is None else recommended.target
     plain = Returns(float(dataset.returns[:, 0].max()), limit)
+    count = work.suite.grid.episodes
+    asked = [] if best is None else dithered(problem, best, range(count), "evaluation")
     rows = []
-    for method, target, more in ((PLS, best, searched), ("cdt", plain, {})):
-        returns = None if target is None else work.run(policy, task, target)
+    for method, target, targets, more in ((PLS, best, asked, searched), ("cdt", plain, [plain] * count, {})):
+        returns = work.run(policy, task, targets) if targets else None
         seconds, start = time.monotonic() - start, time.monotonic()
         rows.append(
             _row(

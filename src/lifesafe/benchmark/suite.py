@@ -36,6 +36,8 @@ class Grid:
     """How many trials of a safe search, at the most."""
     start: Start = "data"
     """Where a safe search begins: see `Lifetime.open`."""
+    dither: float = 0.0
+    """How much what a safe search asks for differs from episode to episode: see `Lifetime.open`."""
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -116,7 +118,8 @@ class Suite:
 
     def fingerprint(self, job: Job) -> str:
         """Return 16 digits that differ where a job is trained or measured otherwise."""
-        search = [self.grid.trials, self.grid.start] if job.method == PLS else []
+        search: list[Any] = [self.grid.trials, self.grid.start] if job.method == PLS else []
+        search += [self.grid.dither] if search and self.grid.dither else []
         return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, search], 16)
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lifesafe.lifetime import Lifetime
     from lifesafe.lifetime.comparison import Row
     from lifesafe.optimizer import Problem, SafeOptimizer, Trial
+    from lifesafe.returns import Returns
 
 OptionalName = Annotated[str | None, Positional, tyro.conf.arg(metavar="TASK")]
 
@@ -42,6 +43,7 @@ def run(
     method: Conditioned = "cdt",
     settings: Settings = (),
     start: Literal["data", "calm", "paper"] = "data",
+    dither: float = 0.0,
     simulator: str | None = None,
     trials: int = 30,
     episodes: int = 100,
@@ -84,6 +86,9 @@ def run(
         start: Where the search begins. data: at all reward and no cost for a CDT that was trained on relabeled
             episodes, as it is unless you change that; for others, and with calm for all, at a middling reward of the
             cheap logged episodes and no cost: better if the training was short. paper: in the paper's box.
+        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. For machines
+            that repeat themselves so exactly that no trial tells how near an edge is beyond which costs jump; 0.05 made
+            such falls rare, and takes some reward.
         simulator: A task that stands for the real one. The policy is run there first, and what it returns becomes the
             prior: of use if the simulator is right about where costs rise, dangerous if it is not.
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
@@ -112,6 +117,7 @@ def run(
         delta=delta,
         schedule=replace(default_schedule(known), trials=trials),
         start=start,
+        dither=dither,
         simulator=None if simulator is None else task(simulator),
         workers=workers,
     ) as life:
@@ -252,7 +258,13 @@ def operate(
 
 
 def ask(
-    run: Run, *, data: OutFile = None, limit: Limits = (), cost_bounds: tuple[float, ...] = (), delta: float = 0.1
+    run: Run,
+    *,
+    data: OutFile = None,
+    limit: Limits = (),
+    cost_bounds: tuple[float, ...] = (),
+    delta: float = 0.1,
+    dither: float = 0.0,
 ) -> int:
     """Print the trial to run now as JSON: which target, for how many episodes.
 
@@ -277,6 +289,8 @@ def ask(
         cost_bounds: Largest possible cost of an episode, one per cost: horizon times the largest cost of a step. With
             it, the first target is certified whatever the distribution of costs, and operation can be monitored.
         delta: Probability with which any trial at all may exceed a limit.
+        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. "targets" then
+            has a target for every episode.
     """
     from lifesafe.optimizer import SafeOptimizer
     from lifesafe.report.history import JOURNAL
@@ -285,12 +299,12 @@ def ask(
     if data is not None or limit:
         if data is None or not limit:
             raise ConfigError("To begin a search give both --data and --limit.")
-        problem, schedule = _begin(data, limit, cost_bounds, delta)
+        problem, schedule = _begin(data, limit, cost_bounds, delta, dither)
     elif not (run / JOURNAL).exists():
         raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
     with SafeOptimizer.open(run, problem, schedule) as optimizer:
         trial = optimizer.ask()
-        asked = _trial(trial) if trial is not None else {"trial": None, **_best(optimizer)}
+        asked = _trial(trial, optimizer) if trial is not None else {"trial": None, **_best(optimizer)}
         print_json(asked | {"held_by": optimizer.held_by})
     return OK
 
@@ -419,13 +433,15 @@ def _given(task: Task, data: Path | None) -> Any:
     return data.expanduser() if data is not None else task.dataset(data_directory())
 
 
-def _begin(data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float) -> tuple[Problem, Any]:
+def _begin(
+    data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float, dither: float
+) -> tuple[Problem, Any]:
     from lifesafe.data import read_dsrl
     from lifesafe.lifetime.trials import schedule_for
     from lifesafe.optimizer import Problem, Schedule
 
     returns = read_dsrl(data.expanduser()).returns
-    problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds)
+    problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds, dither=dither)
     return problem, schedule_for(problem.limits, bounds) if bounds else Schedule(on_violation="hold")
 
 
@@ -542,14 +558,17 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     return OK if optimizer.best is not None and life.phase != "halted" else FOUND
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {
+def _trial(trial: Trial, optimizer: SafeOptimizer) -> dict[str, Any]:
+    asked = {
         "trial": trial.number,
-        "target": {"reward": trial.target.reward, "costs": list(trial.target.costs)},
+        "target": _plain(trial.target),
         "episodes": trial.episodes,
         "stage": trial.stage.value,
         "risk": trial.risk,
     }
+    return asked | (
+        {"targets": [_plain(each) for each in optimizer.targets(trial)]} if optimizer.problem.dither else {}
+    )
 
 
 def _best(optimizer: SafeOptimizer) -> dict[str, Any]:
@@ -558,9 +577,13 @@ def _best(optimizer: SafeOptimizer) -> dict[str, Any]:
         return {"best": None}
     return {
         "best": {
-            "target": {"reward": best.target.reward, "costs": list(best.target.costs)},
-            "mean": {"reward": best.means.reward, "costs": list(best.means.costs)},
+            "target": _plain(best.target),
+            "mean": _plain(best.means),
             "cost_upper": list(best.cost_upper),
             "episodes": best.episodes,
         }
     }
+
+
+def _plain(returns: Returns) -> dict[str, Any]:
+    return {"reward": returns.reward, "costs": list(returns.costs)}

@@ -170,7 +170,7 @@ def theory_theorem1(
 
 def theory_coverage(
     *,
-    suite: Literal["default", "variants", "held-back"] = "default",
+    suite: Literal["default", "variants", "dither", "held-back"] = "default",
     family: str | None = None,
     deployments: int = 1000,
     workers: int = 2,

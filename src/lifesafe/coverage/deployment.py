@@ -15,7 +15,7 @@ from lifesafe.optimizer import Prior, Priors, Problem, SafeOptimizer, Schedule
 from lifesafe.optimizer.priors import Mean, Mixture
 from lifesafe.returns import Returns
 from lifesafe.theory.held_out import HELD_OUT
-from lifesafe.theory.simulators import DEFAULT_LAW, FAMILIES, LIMIT, REWARD_RANGE, SimulatedMap
+from lifesafe.theory.simulators import DEFAULT_LAW, FAMILIES, LIMIT, REWARD_RANGE, SimulatedMap, dithered_map
 
 _NEAR = 0.05  # a target within this share of the best reachable reward counts as found
 
@@ -39,6 +39,9 @@ class Row:
     """Schedule; `literal` is the paper's safe set as printed, `plain` asks for (R_max, limit) and nothing else."""
     reach: float | None = None
     """Longest step; none keeps the default, or 0.2 with the right model: the cap guards against a wrong one."""
+    dither: float = 0.0
+    """How much what is asked for differs from episode to episode, as a fraction of each axis. Violations are then those
+    of the dithered targets; rewards are compared with the best that could be had without."""
     trials: int = 30
 
     @property
@@ -49,6 +52,7 @@ class Row:
         parts += [f"mixture {self.mixture}"] if self.mixture != 1 else []
         parts += [f"mean {self.mean}"] if self.mean else []
         parts += [f"reach {self.reach:g}"] if self.reach else []
+        parts += [f"dither {self.dither:g}"] if self.dither else []
         return ", ".join(parts)
 
 
@@ -74,10 +78,11 @@ class Outcome:
 
 def deploy(row: Row, number: int) -> Outcome:
     """Return the outcome of the deployment with this number; the same number draws the same map in every row."""
-    world = draw_map(row, generator(number, "map", row.family))
+    exact = draw_map(row, generator(number, "map", row.family))
+    world = dithered_map(exact, row.dither)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuaranteeWarning)  # counting them is the purpose
-        judge = _Judge(world)
+        judge = _Judge(world, exact)
         if row.rule == "plain":
             _deploy_plain(world, judge)
         elif row.rule == "literal":
@@ -122,13 +127,14 @@ def schedule_for(row: Row) -> Schedule:
 class _Judge:
     """Compares trials and recommendations with the truth."""
 
-    def __init__(self, world: SimulatedMap) -> None:
+    def __init__(self, world: SimulatedMap, exact: SimulatedMap) -> None:
         self._world = world
         self._reward, self._safe = world.reward.reshape(-1), world.is_safe
-        self._reachable = world.is_reachable
-        best, worst = self._reward[self._reachable].max(), self._reward.min()
+        self._reachable = exact.is_reachable
+        possible = exact.reward.reshape(-1)
+        best, worst = possible[self._reachable].max(), possible.min()
         self._enough = best - _NEAR * (best - worst)
-        self._start, self._best = self._reward[world.seed], best
+        self._start, self._best = possible[world.seed], best
         self._violations, self._trials, self._first = 0, 0, np.inf
         self._recommended: int | None = None
         self.final_safe = np.zeros(len(self._safe), dtype=bool)

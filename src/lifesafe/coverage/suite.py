@@ -38,6 +38,8 @@ def _variants() -> tuple[Row, ...]:
 SUITES: dict[str, tuple[Row, ...]] = {
     "default": _default(),
     "variants": _variants(),
+    "dither": tuple(Row(family=f, dither=w) for f in ("edge", *_SHAPED) for w in (0.0, 0.03, 0.05, 0.07)),
     "held-back": tuple(Row(family=f, delta=d) for d in _DELTAS for f in HELD_OUT),
 }
-"""Rows by suite: what lifesafe ships, what changes when a setting changes, and families never tuned on."""
+"""Rows by suite: what lifesafe ships, what changes when a setting changes, what dither does, and families never tuned
+on."""

@@ -87,6 +87,11 @@ def evaluate(
         return evaluator.evaluate(target, episodes, seed=seed, progress=progress)
 
 
+def episode_seeds(seed: int, episodes: int) -> list[int]:
+    """Return the seeds of the episodes of an evaluation, for `Evaluator.run`."""
+    return [integer(seed, "evaluate", number) for number in range(episodes)]
+
+
 class Evaluator:
     """Runs episodes of one policy on one task, again and again, and keeps open what is slow to open.
 
@@ -170,7 +175,7 @@ class Evaluator:
         if episodes < 1:
             raise ConfigError(f"Give at least 1 episode; got {episodes}.")
         targets = [target] if isinstance(target, Returns) else list(target)
-        seeds = [integer(seed, "evaluate", number) for number in range(episodes)]
+        seeds = episode_seeds(seed, episodes)
         asked = [each for each in targets for _ in range(episodes)]
         returns = self.run(asked, seeds * len(targets), progress=progress).returns
         if isinstance(target, Returns):

@@ -87,13 +87,14 @@ class Lifetime:
         schedule: Schedule,
         monitor: MonitorConfig,
         start: Start,
+        dither: float,
         simulator: Task | None,
         workers: int,
     ) -> None:
         self.directory, self.task, self.config, self.seed = directory, task, config, seed
         self._data, self._delta, self._schedule = data, delta, schedule
         self._monitor, self._start, self._workers = monitor, start, workers
-        self._simulator = simulator
+        self._dither, self._simulator = dither, simulator
         self._fingerprint: str | None = None
         self._policy: Policy | None = None
         self._optimizer: SafeOptimizer | None = None
@@ -112,6 +113,7 @@ class Lifetime:
         schedule: Schedule | None = None,
         monitor: MonitorConfig | None = None,
         start: Start | None = None,
+        dither: float | None = None,
         simulator: Task | None = None,
         workers: int = 0,
     ) -> Self:
@@ -132,6 +134,9 @@ class Lifetime:
                 for all reward at no cost, others as with "calm": for a middling reward of the cheap episodes, at no
                 cost; that suits a CDT, too, if its training was short. The "paper" names a box for each of its tasks.
                 All are certified before anything else is tried.
+            dither: How much what is asked for differs from episode to episode, as a fraction of each axis; 0 unless
+                given. For machines that repeat themselves so exactly that no trial tells how near an edge is, beyond
+                which costs jump: see `lifesafe.optimizer.dither`.
             simulator: A task that stands for the real one. The trained policy is run there first, and what it
                 returns is the prior of the search; see `lifesafe.lifetime.simulation`.
             workers: Processes that run episodes; 0 for none but this one.
@@ -149,6 +154,7 @@ class Lifetime:
             seed = recorded["run"]["seed"] if seed is None else seed
             delta = recorded["run"]["delta"] if delta is None else delta
             start = recorded["run"]["start"] if start is None else start
+            dither = recorded["run"]["dither"] if dither is None else dither
             schedule = schedule or from_plain(Schedule, recorded["schedule"], manifests.NAME)
             monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
         if task is None:
@@ -169,6 +175,7 @@ class Lifetime:
             schedule=schedule or default_schedule(task),
             monitor=monitor or MonitorConfig(),
             start=start or "data",
+            dither=dither or 0.0,
             simulator=simulator,
             workers=workers,
         )
@@ -274,7 +281,7 @@ class Lifetime:
             count = together if left is None else min(together, left)
             first, target = operation.episodes, operation.target
             seeds = [integer(self.seed, "operate", first + i) for i in range(count)]
-            returns = self.evaluator.run([target] * count, seeds).returns
+            returns = self.evaluator.run(operation.targets(count), seeds).returns
             verdict = operation.tell(returns)
             left = None if left is None else left - count
             for i, each in enumerate(returns):
@@ -319,6 +326,7 @@ class Lifetime:
             bounds=cost_bounds(self.task),
             start=self._start,
             relabeled=_relabels(self.config),
+            dither=self._dither,
         )
         # Found only now: once the search has begun, what was simulated is in its record.
         recorded = (manifests.read_manifest(self.directory) or {}).get("simulator")
@@ -349,6 +357,7 @@ class Lifetime:
                 "seed": self.seed,
                 "delta": self._delta,
                 "start": self._start,
+                "dither": self._dither,
             },
             **_environment(self.task),
             # Only if there is one: runs without it keep the manifests that they had before it existed.

@@ -13,6 +13,7 @@ from lifesafe._files import write_atomic
 from lifesafe.errors import ConfigError
 
 NAME = "run.toml"
+_LATER = {"run": {"dither": 0.0}}  # what runs had that were begun before these could be set
 _FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
 
 
@@ -23,7 +24,13 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
         ConfigError: If the file is damaged.
     """
     path = directory / NAME
-    return read_toml(path) if path.exists() else None
+    if not path.exists():
+        return None
+    recorded = read_toml(path)
+    for part, defaults in _LATER.items():
+        if isinstance(recorded.get(part), Mapping):
+            recorded[part] = defaults | recorded[part]
+    return recorded
 
 
 def begin(directory: Path, manifest: Mapping[str, Any]) -> None:

@@ -22,9 +22,11 @@ from jaxtyping import Float, Int
 
 from lifesafe._random import integer
 from lifesafe.environments import Evaluator, Task
+from lifesafe.environments.evaluation import episode_seeds
 from lifesafe.errors import ConfigError
 from lifesafe.interfaces import Policy
 from lifesafe.optimizer import Problem, Simulated
+from lifesafe.optimizer.dither import dithered
 from lifesafe.optimizer.gp import GridGP
 from lifesafe.optimizer.noise import shrunk_variance
 from lifesafe.optimizer.priors import from_scale, scale_slope, to_scale
@@ -75,14 +77,15 @@ def simulate(
         raise ConfigError(f"Give a design of at least 3 targets with 2 episodes each; got {design} and {episodes}.")
     places = spread(problem.scaled, design)
     actors = [policy, *members]
-    asked = [problem.target(int(i)) for i in places]
-    total = len(actors) * len(asked) * episodes
+    asked = [dithered(problem, problem.target(int(i)), range(episodes), "simulate", int(i)) for i in places]
+    targets = [target for each in asked for target in each]
+    seeds, total = episode_seeds(integer(seed, "simulate"), episodes), len(actors) * len(targets)
     found = []
     for number, actor in enumerate(actors):
-        with Evaluator(actor, task, workers=workers, rows=min(128, len(asked) * episodes)) as evaluator:
-            shown = None if progress is None else _counting(progress, number * len(asked) * episodes, total)
-            returned = evaluator.evaluate(asked, episodes, seed=integer(seed, "simulate"), progress=shown)
-        found.append(np.stack([returns_array(each) for each in returned]))
+        with Evaluator(actor, task, workers=workers, rows=min(128, len(targets))) as evaluator:
+            shown = None if progress is None else _counting(progress, number * len(targets), total)
+            returned = evaluator.run(targets, seeds * len(asked), progress=shown).returns
+        found.append(returns_array(returned).reshape(len(asked), episodes, -1))
     return interpolate(problem, places, np.stack(found))
 
 

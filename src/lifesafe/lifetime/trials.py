@@ -68,10 +68,10 @@ def run_trial(
     seeds = [integer(seed, "trial", trial.number, episode) for episode in range(trial.episodes)]
     chunk = optimizer.schedule.episodes if trial.stage is Stage.SEED else math.ceil(trial.episodes / 2)
     earlier = [result.episodes for result in optimizer.trials if result.trial.index == trial.index]
-    returns: list[Returns] = []
+    targets, returns = optimizer.targets(trial), list[Returns]()
     while len(returns) < trial.episodes and not (returns and _is_decided(optimizer, trial, earlier, returns)):
-        chosen = seeds[len(returns) : len(returns) + chunk]
-        returns += evaluator.run([trial.target] * len(chosen), chosen).returns
+        now = slice(len(returns), len(returns) + chunk)
+        returns += evaluator.run(targets[now], seeds[now]).returns
         if progress is not None:
             progress(len(returns), trial.episodes)
     return returns

@@ -22,6 +22,7 @@ from lifesafe.errors import NoSafeTargetError, TrialError
 from lifesafe.operation.ladder import level, next_rung
 from lifesafe.operation.monitor import Alarm, Monitor, MonitorConfig
 from lifesafe.optimizer import Recommendation, SafeOptimizer
+from lifesafe.optimizer.dither import dithered
 from lifesafe.returns import Returns, returns_array
 
 
@@ -43,7 +44,7 @@ class Verdict:
 class Operation:
     """An operation as the record of an optimizer tells it; `begin` starts it or goes on with it.
 
-    Then run episodes with `target`, `tell` what they returned, and so on, for ever. There is no simulator in here: the
+    Then run episodes with `targets`, `tell` what they returned, and so on, for ever. There is no simulator in here: the
     same calls serve a machine.
 
     Args:
@@ -71,6 +72,17 @@ class Operation:
     def target(self) -> Returns | None:
         """The target to serve; none once halted."""
         return None if self._serving is None else self._optimizer.problem.target(self._serving["index"])
+
+    def targets(self, episodes: int) -> list[Returns]:
+        """Return what to ask for in each of the next episodes: the target, dithered if the problem says so.
+
+        Raises:
+            TrialError: If no target is served.
+        """
+        if self.target is None:
+            raise self._serves_none()
+        coming = range(self.episodes, self.episodes + episodes)
+        return dithered(self._optimizer.problem, self.target, coming, "operate")
 
     @property
     def monitor(self) -> Monitor | None:
@@ -105,8 +117,7 @@ class Operation:
             TrialError: If operation has halted, or the returns do not fit; nothing is recorded then.
         """
         if self._serving is None or self._monitor is None:
-            why = "it has not begun; call begin()" if self.halted is None else f"it has halted: {self.halted}"
-            raise TrialError(f"Operation serves no target: {why}.")
+            raise self._serves_none()
         index = self._serving["index"]
         target = self._optimizer.problem.target(index)
         monitor = self._monitor.update(returns_array(episodes)[:, 1:])
@@ -115,6 +126,10 @@ class Operation:
         if monitor.alarm is not None:
             self._fall_back(monitor.alarm)
         return Verdict(target, monitor.alarm, self.target)
+
+    def _serves_none(self) -> TrialError:
+        why = "it has not begun; call begin()" if self.halted is None else f"it has halted: {self.halted}"
+        return TrialError(f"Operation serves no target: {why}.")
 
     def _fall_back(self, alarm: Alarm) -> None:
         assert self._serving is not None

@@ -17,6 +17,7 @@ from lifesafe._config import from_plain, to_plain
 from lifesafe.errors import GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
 from lifesafe.optimizer.confidence import Bands, raw_bands
 from lifesafe.optimizer.decision import Decision, admissible, check_prior, decide, is_done
+from lifesafe.optimizer.dither import dithered
 from lifesafe.optimizer.journal import Event, Journal
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.recommendation import Recommendation, fit_targets, recommend
@@ -172,6 +173,10 @@ class SafeOptimizer:
             self._record("asked", _asked(trial, decision))
             self._state.ask(trial)
         return self.open_trials[:count]
+
+    def targets(self, trial: Trial) -> list[Returns]:
+        """Return what to ask for in each episode of a trial: its target, dithered if the problem says so."""
+        return dithered(self.problem, trial.target, range(trial.episodes), "trial", trial.number)
 
     def tell(self, trial: Trial, episodes: Sequence[Returns]) -> None:
         """Record the returns of every episode of an open trial.

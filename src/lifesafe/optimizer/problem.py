@@ -23,6 +23,7 @@ _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offlin
 _NEIGHBORS = 10  # ... and how many
 _HIGHEST = 3.0  # target cost of the default candidates, in limits
 _SEED_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
+_WIDEST = 0.3  # dither
 _LARGEST = 50_000  # candidates of a default grid at the most: with several costs its axes are coarser
 
 
@@ -58,6 +59,9 @@ class Problem:
     """Limits that the priors are measured in; they stay when the limits change."""
     simulated: Simulated | None = None
     """Returns in simulation, for priors whose mean is "simulated"."""
+    dither: float = 0.0
+    """How much what is asked for differs from episode to episode of one target: standard deviation, as a fraction of
+    each axis. A target is then safe if it is so in the mean over these episodes; see `lifesafe.optimizer.dither`."""
 
     def __post_init__(self) -> None:
         Z = np.array(self.candidates, dtype=np.float64)
@@ -204,8 +208,9 @@ class Problem:
             "priors": to_plain(self.priors),
             "shape": list(self.candidates.shape),
             "candidates": base64.b64encode(packed).decode("ascii"),
-            # Only if there is one: problems without it keep the fingerprints that they had before it existed.
+            # Only if there is one: problems without keep the fingerprints that they had before it existed.
             **({} if self.simulated is None else {"simulated": self.simulated.to_plain()}),
+            **({} if not self.dither else {"dither": self.dither}),
         }
 
     @classmethod
@@ -218,6 +223,7 @@ class Problem:
             trust_prior=plain["trust_prior"],
             priors=from_plain(Priors, plain["priors"]),
             simulated=Simulated.from_plain(plain["simulated"]) if "simulated" in plain else None,
+            dither=plain.get("dither", 0.0),
             **{name: tuple(plain[name]) for name in _TUPLES},
         )
 
@@ -240,6 +246,11 @@ class Problem:
             raise ConfigError(f"Limits must be positive numbers; got {self.limits}.")
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta must lie between 0 and 1; got {self.delta}.")
+        if not 0 <= self.dither <= _WIDEST:
+            raise ConfigError(
+                f"dither must lie between 0 and {_WIDEST:g}, as a fraction of each axis; got {self.dither}. Wider, all "
+                "targets would be the same."
+            )
         for name in ("reference", "dispersions", "cost_bounds", "lipschitz"):
             values = getattr(self, name)
             if values and len(values) != costs:

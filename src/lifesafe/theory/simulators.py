@@ -11,12 +11,13 @@ Families:
     conservative    cost far below its target until a late rise; reward grows with G (S2)
     cliff           cost jumps within a few percent of the R axis (S3)
     rare            overshoot, but costs come seldom and in lumps of 120 (S4)
+    edge            no cost at all up to an edge that nothing foretells, several limits of it beyond
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Literal
 
@@ -24,6 +25,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe.theory.kernels import Kernel, correlation_matrix
+from lifesafe.theory.normal import probability_below
 
 LIMIT = 20.0
 REWARD_RANGE = 500.0
@@ -81,6 +83,44 @@ class SimulatedMap:
         if self.law == "lumps":
             return self.shape * rng.binomial(1, min(mean / self.shape, 1.0), episodes)
         return rng.poisson(rng.gamma(self.shape, mean / self.shape, episodes)).astype(np.float64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DitheredMap(SimulatedMap):
+    """A map in which every episode asks for a target near the one it is asked for; made by `dithered_map`."""
+
+    exact: SimulatedMap
+    """The map without dither."""
+    moves: tuple[Float[np.ndarray, "a a"], Float[np.ndarray, "b b"]]
+    """For each axis, the probability of every cell (column) that an episode of a cell (row) asks for."""
+
+    def draw(self, index: int, episodes: int, rng: np.random.Generator) -> Float[np.ndarray, "n 2"]:
+        """Return the reward and cost of so many episodes at a target."""
+        place = divmod(index, len(self.cost_axis))
+        pairs = [rng.choice(len(moves), episodes, p=moves[i]) for moves, i in zip(self.moves, place, strict=True)]
+        cells = pairs[0] * len(self.cost_axis) + pairs[1]
+        return np.concatenate([self.exact.draw(int(cell), 1, rng) for cell in cells])
+
+
+def dithered_map(world: SimulatedMap, width: float) -> SimulatedMap:
+    """Return the map that a search sees if what it asks for is dithered (`lifesafe.optimizer.dither`).
+
+    Args:
+        world: The map of the machine.
+        width: Standard deviation along each axis, as a fraction of it; 0 for the map itself.
+    """
+    if not width:
+        return world
+    moves = _moves(len(world.reward_axis), width), _moves(len(world.cost_axis), width)
+    own = {field.name: getattr(world, field.name) for field in fields(world)}
+    means = {name: moves[0] @ own[name] @ moves[1].T for name in ("reward", "cost")}
+    return DitheredMap(**own | means, exact=world, moves=moves)
+
+
+def _moves(size: int, width: float) -> Float[np.ndarray, "a a"]:
+    """Return the probabilities of all cells, from each cell; what would lie outside is at the border."""
+    below = probability_below((np.arange(1, size) - 0.5 - np.arange(size)[:, None]) / (width * (size - 1)))
+    return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +189,23 @@ def cliff(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
     return _with_corner_seed(rng, size, reward, cost, "negative_binomial", 3.0)
 
 
+def edge(rng: np.random.Generator, *, size: int = 60) -> SimulatedMap:
+    """A machine that repeats itself: its speed is smooth in the target, and each step costs if that is too large.
+
+    So the cost jumps by 50 to 120, within less than a cell or two, from episodes that cost nothing.
+    """
+    R, G = _grid(size)
+    law = GPLaw(kernel="matern52")
+    speed = 0.6 * R / REWARD_RANGE + 0.25 * G / (3 * LIMIT) + 0.12 * _field(rng, size, law)
+    fast = np.quantile(speed, rng.uniform(0.5, 0.8))
+    width, jump = rng.uniform(0.002, 0.01), rng.uniform(50.0, 120.0)
+    beyond = (speed - fast) / width
+    cost = jump * probability_below(beyond) + 40.0 * np.maximum(speed - fast, 0.0)
+    reward = REWARD_RANGE * speed / speed.max()
+    world = _with_corner_seed(rng, size, reward, cost, "negative_binomial", 300.0)
+    return replace(world, reward_sd=0.004 * REWARD_RANGE)
+
+
 FAMILIES: dict[str, Callable[[np.random.Generator], SimulatedMap]] = {
     "gp_target": gp_target,
     "gp_flat": gp_flat,
@@ -156,6 +213,7 @@ FAMILIES: dict[str, Callable[[np.random.Generator], SimulatedMap]] = {
     "conservative": conservative,
     "cliff": cliff,
     "rare": rare,
+    "edge": edge,
 }
 
 

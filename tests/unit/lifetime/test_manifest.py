@@ -7,7 +7,11 @@ import pytest
 from lifesafe.errors import ConfigError
 from lifesafe.lifetime.manifest import NAME, begin, differences, read_manifest
 
-MANIFEST = {"run": {"task": "A", "limits": [20.0]}, "data": {"file": "a.hdf5"}, "policy": {"config": {"clip": None}}}
+MANIFEST = {
+    "run": {"task": "A", "limits": [20.0], "dither": 0.0},
+    "data": {"file": "a.hdf5"},
+    "policy": {"config": {"clip": None}},
+}
 
 
 def test_what_was_written_is_found_again_with_versions(tmp_path: Path) -> None:
@@ -24,6 +28,13 @@ def test_beginning_again_with_the_same_changes_nothing(tmp_path: Path) -> None:
     before = (tmp_path / NAME).read_bytes()
     begin(tmp_path, MANIFEST)
     assert (tmp_path / NAME).read_bytes() == before
+
+
+def test_a_run_from_before_dither_existed_has_none(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('[run]\ntask = "A"\nlimits = [20.0]\n')
+    begin(tmp_path, {"run": MANIFEST["run"]})
+    with pytest.raises(ConfigError, match=r"run.dither is 0.0 there, 0.05 here"):
+        begin(tmp_path, {"run": {"task": "A", "limits": [20.0], "dither": 0.05}})
 
 
 def test_a_moved_file_is_no_difference_but_all_else_is(tmp_path: Path) -> None:

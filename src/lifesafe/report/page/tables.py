@@ -105,6 +105,7 @@ def settings_tables(reading: Reading) -> Iterator[tuple[str, str]]:
         "dispersions": [*problem.dispersions],
         "trust_prior": problem.trust_prior,
         "lipschitz": [*problem.lipschitz] or "none",
+        "dither": problem.dither or "none",
         "priors": to_plain(problem.priors),
     }
     yield "Problem", _pairs(stated)
