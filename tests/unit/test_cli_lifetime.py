@@ -154,6 +154,18 @@ def test_a_lab_asks_and_tells_without_a_simulator(capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["stage"] == "explore"
 
 
+def test_a_lab_that_dithers_is_given_a_target_for_every_episode(capsys: pytest.CaptureFixture[str]) -> None:
+    write_dsrl(data(), "logs.hdf5")
+    assert main(["ask", "lab", "--data", "logs.hdf5", "--limit", "20", "--dither", "0.05"]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert len(asked["targets"]) == asked["episodes"]
+    assert len({target["reward"] for target in asked["targets"]}) == asked["episodes"]
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out) == asked
+    assert main(["ask", "wild", "--data", "logs.hdf5", "--limit", "20", "--dither", "5"]) == 2
+    assert "dither must lie between 0 and 0.3" in capsys.readouterr().err
+
+
 def test_a_lab_confirms_after_a_violation(capsys: pytest.CaptureFixture[str]) -> None:
     held(Path("lab"))
     assert main(["ask", "lab"]) == 0

@@ -24,6 +24,14 @@ def test_rows_of_one_family_are_judged_on_the_same_maps():
     assert all(np.array_equal(maps[0].cost, other.cost) for other in maps[1:])
 
 
+def test_dither_is_judged_by_its_own_costs_and_by_the_rewards_without_it():
+    row = Row(family="edge", trials=12)
+    exact, wide = ([deploy(each, number) for number in range(8)] for each in (row, replace(row, dither=0.07)))
+    assert sum(outcome.violations > 0 for outcome in exact) >= 6
+    assert sum(outcome.violations > 0 for outcome in wide) <= 3
+    assert np.mean([outcome.gain for outcome in wide]) < np.mean([outcome.gain for outcome in exact])
+
+
 def test_the_plain_choice_is_judged_by_the_truth():
     row = Row(family="overshoot", rule="plain")
     world = draw_map(row, np.random.default_rng(0))

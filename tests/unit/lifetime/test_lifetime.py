@@ -1,17 +1,21 @@
 """A life: its phases, what it refuses, and that it goes on as if it had never stopped."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lifesafe.environments import task
+from lifesafe.environments.rollout import Rollout
 from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
 from lifesafe.lifetime import Lifetime, Phase
+from lifesafe.lifetime.trials import run_trial
 from lifesafe.optimizer import SafeOptimizer, Stage
 from lifesafe.optimizer.journal import read_events
 from lifesafe.policies import CDTConfig, train
+from lifesafe.returns import Returns
 from small_life import CONFIG, data, small_life
 
 
@@ -79,6 +83,28 @@ def test_what_a_life_was_begun_with_cannot_be_changed(lived: Path) -> None:
         Lifetime.open(lived, task("PointCircle", limits=30.0))
     with pytest.raises(ConfigError, match=r"policy.kind is 'RvS' there, 'CDT' here"):
         Lifetime.open(lived, config=CDTConfig())
+
+
+def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(lived: Path, tmp_path: Path) -> None:
+    shutil.copytree(lived / "policy", tmp_path / "policy")
+    asked: list[Returns] = []
+    with small_life(tmp_path, dither=0.05) as life:
+        run = life.evaluator.run
+
+        def seen(targets: Sequence[Returns], seeds: Sequence[int]) -> Rollout:
+            asked.extend(targets)
+            return run(targets, seeds)
+
+        life.evaluator.run = seen  # type: ignore[assignment, method-assign]
+        trial = life.optimizer.ask()
+        assert trial is not None
+        returned = run_trial(life.evaluator, life.optimizer, trial, life.seed)
+    assert asked == life.optimizer.targets(trial)[: len(returned)]
+    assert len(set(asked)) == len(returned)
+    with Lifetime.open(tmp_path) as life:
+        assert life.optimizer.problem.dither == 0.05
+    with pytest.raises(ConfigError, match=r"run.dither is 0.05 there, 0.0 here"):
+        small_life(tmp_path, dither=0.0)
 
 
 def test_a_life_needs_a_task_to_begin_and_says_so(tmp_path: Path) -> None:

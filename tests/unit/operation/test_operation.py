@@ -1,5 +1,6 @@
 """Operation: serves, learns, falls back, halts, and goes on after a crash at any event as if nothing had happened."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,20 @@ def test_the_best_certified_target_is_served() -> None:
     assert operation.begin() == best.target
     assert operation.begin() == best.target
     assert [kind for kind, _ in optimizer.operation] == ["serving"]
+
+
+def test_each_episode_has_a_target_of_its_own_if_the_problem_is_dithered() -> None:
+    optimizer, _ = searched()
+    operation = Operation(optimizer)
+    with pytest.raises(TrialError, match="has not begun"):
+        operation.targets(1)
+    target = operation.begin()
+    assert operation.targets(3) == [target] * 3
+    optimizer._state.problem = replace(optimizer.problem, dither=0.05)
+    coming = operation.targets(6)
+    assert len(set(coming)) == 6
+    operation.tell([Returns(100.0, 0.0)] * 2)
+    assert operation.targets(4) == coming[2:]
 
 
 def test_safe_episodes_go_on_and_teach_the_model() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from lifesafe.theory.simulators import FAMILIES, GPLaw, gp_flat, gp_target
+from lifesafe.theory.simulators import FAMILIES, GPLaw, dithered_map, gp_flat, gp_target
 
 NAMES = sorted(FAMILIES)
 
@@ -61,6 +61,25 @@ def test_the_cliff_rises_by_its_middle_half_within_forty_units_of_reward():
             continue
         quarters = np.interp([low + 0.25 * (high - low), low + 0.75 * (high - low)], row, world.reward_axis)
         assert 15 < np.diff(quarters)[0] < 45
+
+
+def test_the_edge_jumps_by_more_than_a_limit_between_neighbors_and_nothing_foretells_it():
+    for number in range(10):
+        world = FAMILIES["edge"](np.random.default_rng(number))
+        assert max(np.diff(world.cost, axis=axis).max() for axis in (0, 1)) > world.limit
+        assert (world.cost < 0.1).mean() > 0.4
+        assert world.cost.flat[world.seed] < 0.6 * world.limit
+
+
+def test_dither_keeps_the_episodes_around_the_means_that_it_states_and_makes_edges_smooth():
+    world = FAMILIES["edge"](np.random.default_rng(3))
+    assert dithered_map(world, 0.0) is world
+    smooth = dithered_map(world, 0.05)
+    assert np.abs(np.diff(smooth.cost, axis=0)).max() < 0.25 * np.abs(np.diff(world.cost, axis=0)).max()
+    index = int(np.abs(smooth.cost - world.limit).argmin())
+    drawn = smooth.draw(index, 6000, np.random.default_rng(0))
+    np.testing.assert_allclose(drawn[:, 1].mean(), smooth.cost.flat[index], atol=4 * drawn[:, 1].std() / 6000**0.5)
+    np.testing.assert_allclose(drawn[:, 0].mean(), smooth.reward.flat[index], atol=4 * drawn[:, 0].std() / 6000**0.5)
 
 
 def test_rare_costs_come_in_lumps():
