@@ -140,7 +140,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
         (place / ".policy").rename(place / "policy")
-    schedule = replace(default_schedule(task), trials=work.suite.grid.trials)
+    schedule = replace(default_schedule(task, work.suite.grid.dither), trials=work.suite.grid.trials)
     with Lifetime.open(
         place,
         task,

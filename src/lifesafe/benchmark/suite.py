@@ -12,6 +12,7 @@ from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_pla
 from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
 from lifesafe.errors import ConfigError
 from lifesafe.lifetime import Start
+from lifesafe.optimizer.problem import check_dither
 from lifesafe.policies import LearnerConfig
 
 PLS = "pls"
@@ -43,6 +44,7 @@ class Grid:
         for method in self.methods:
             if method not in (*METHODS, PLS):
                 raise ConfigError(f"There is no method {method!r}.{nearest(method, [*METHODS, PLS])}")
+        check_dither(self.dither)
         for name in ("tasks", "methods", "limits"):
             if not getattr(self, name):
                 raise ConfigError(f"{name} must not be empty.")

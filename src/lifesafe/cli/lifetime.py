@@ -115,7 +115,7 @@ def run(
         data=_given(known, data),
         seed=seed,
         delta=delta,
-        schedule=replace(default_schedule(known), trials=trials),
+        schedule=replace(default_schedule(known, dither), trials=trials),
         start=start,
         dither=dither,
         simulator=None if simulator is None else task(simulator),
@@ -438,11 +438,11 @@ def _begin(
 ) -> tuple[Problem, Any]:
     from lifesafe.data import read_dsrl
     from lifesafe.lifetime.trials import schedule_for
-    from lifesafe.optimizer import Problem, Schedule
+    from lifesafe.optimizer import Problem
 
     returns = read_dsrl(data.expanduser()).returns
     problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds, dither=dither)
-    return problem, schedule_for(problem.limits, bounds) if bounds else Schedule(on_violation="hold")
+    return problem, schedule_for(problem.limits, bounds, dither)
 
 
 def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:

@@ -74,6 +74,8 @@ class Outcome:
     """Share of the reachable targets that the final safe set holds."""
     spent: float
     frozen: bool
+    worst: float = 0.0
+    """Largest mean cost of those trials, in limits; 0 if there are none."""
 
 
 def deploy(row: Row, number: int) -> Outcome:
@@ -135,7 +137,7 @@ class _Judge:
         best, worst = possible[self._reachable].max(), possible.min()
         self._enough = best - _NEAR * (best - worst)
         self._start, self._best = possible[world.seed], best
-        self._violations, self._trials, self._first = 0, 0, np.inf
+        self._violations, self._worst, self._trials, self._first = 0, 0.0, 0, np.inf
         self._recommended: int | None = None
         self.final_safe = np.zeros(len(self._safe), dtype=bool)
         self.spent, self.frozen = 0.0, False
@@ -143,7 +145,9 @@ class _Judge:
     def trial(self, index: int) -> None:
         """Take note of a trial."""
         self._trials += 1
-        self._violations += index != self._world.seed and not self._safe[index]
+        if index != self._world.seed and not self._safe[index]:
+            self._violations += 1
+            self._worst = max(self._worst, float(self._world.cost.flat[index]) / self._world.limit)
 
     def recommendation(self, index: int | None) -> None:
         """Take note of what would be operated now."""
@@ -171,6 +175,7 @@ class _Judge:
             recall=float(self.final_safe[self._reachable].mean()),
             spent=self.spent,
             frozen=self.frozen,
+            worst=self._worst,
         )
 
 

@@ -36,6 +36,8 @@ class Summary:
     recall: float
     spent: float
     frozen: float
+    worst: float = 0.0
+    """Mean, over the deployments that violate, of the largest mean cost of a trial, in limits; 0 if none does."""
 
     @property
     def keeps_promise(self) -> bool:
@@ -93,6 +95,7 @@ def summarize(row: Row, outcomes: Sequence[Outcome]) -> Summary:
         recall=float(np.mean([outcome.recall for outcome in outcomes])),
         spent=float(np.mean([outcome.spent for outcome in outcomes])),
         frozen=float(np.mean([outcome.frozen for outcome in outcomes])),
+        worst=sum(outcome.worst for outcome in outcomes) / max(violated, 1),
     )
 
 

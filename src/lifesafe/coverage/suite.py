@@ -8,6 +8,7 @@ from lifesafe.theory.held_out import HELD_OUT
 _SHAPED = ("overshoot", "conservative", "cliff", "rare")
 _GAUSSIAN = ("gp_target", "gp_flat")
 _DELTAS = (0.05, 0.1)
+_DITHERS = ((0.0, None), (0.05, None), (0.03, 0.03), (0.05, 0.05), (0.07, 0.07))  # with the longest step
 
 
 def _default() -> tuple[Row, ...]:
@@ -38,7 +39,7 @@ def _variants() -> tuple[Row, ...]:
 SUITES: dict[str, tuple[Row, ...]] = {
     "default": _default(),
     "variants": _variants(),
-    "dither": tuple(Row(family=f, dither=w) for f in ("edge", *_SHAPED) for w in (0.0, 0.03, 0.05, 0.07)),
+    "dither": tuple(Row(family=f, dither=w, reach=r) for f in ("edge", *_SHAPED) for w, r in _DITHERS),
     "held-back": tuple(Row(family=f, delta=d) for d in _DELTAS for f in HELD_OUT),
 }
 """Rows by suite: what lifesafe ships, what changes when a setting changes, what dither does, and families never tuned

@@ -26,6 +26,7 @@ from lifesafe.lifetime.simulation import check_simulator, simulate
 from lifesafe.lifetime.trials import cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
+from lifesafe.optimizer.problem import check_dither
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
@@ -159,6 +160,7 @@ class Lifetime:
             monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
+        check_dither(dither or 0.0)  # now, and not after hours of training
         if simulator is not None:
             check_simulator(simulator, task)
         if config is None:
@@ -172,7 +174,7 @@ class Lifetime:
             data=Path(data) if isinstance(data, str) else data,
             seed=0 if seed is None else seed,
             delta=0.1 if delta is None else delta,
-            schedule=schedule or default_schedule(task),
+            schedule=schedule or default_schedule(task, dither or 0.0),
             monitor=monitor or MonitorConfig(),
             start=start or "data",
             dither=dither or 0.0,

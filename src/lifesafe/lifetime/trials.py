@@ -20,9 +20,12 @@ from lifesafe.theory.betting import safety_test
 _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
 
 
-def default_schedule(task: Task) -> Schedule:
-    """Return the schedule of a lifetime: seeds are certified by betting, and a violation holds up the search."""
-    return schedule_for(task.limits, cost_bounds(task))
+def default_schedule(task: Task, dither: float = 0.0) -> Schedule:
+    """Return the schedule of a lifetime: seeds are certified by betting, and a violation holds up the search.
+
+    With dither, no step is longer than its deviation: an edge one step ahead is then met by every sixth episode.
+    """
+    return schedule_for(task.limits, cost_bounds(task), dither)
 
 
 def cost_bounds(task: Task) -> tuple[float, ...]:
@@ -30,10 +33,15 @@ def cost_bounds(task: Task) -> tuple[float, ...]:
     return tuple(task.horizon * largest for largest in task.largest_costs)
 
 
-def schedule_for(limits: Sequence[float], bounds: Sequence[float]) -> Schedule:
-    """Return the same for limits and the largest possible costs of an episode."""
-    schedule = Schedule(certification="betting", on_violation="hold")
-    return replace(schedule, seed_episodes=seed_episodes(limits, bounds, schedule.episodes))
+def schedule_for(limits: Sequence[float], bounds: Sequence[float], dither: float = 0.0) -> Schedule:
+    """Return the same for limits and the largest possible costs of an episode; by the score if these are not known."""
+    schedule = Schedule(on_violation="hold")
+    if dither:
+        schedule = replace(schedule, reach=min(schedule.reach, dither))
+    if not bounds:
+        return schedule
+    count = seed_episodes(limits, bounds, schedule.episodes)
+    return replace(schedule, certification="betting", seed_episodes=count)
 
 
 def seed_episodes(limits: Sequence[float], bounds: Sequence[float], episodes: int) -> int:

@@ -246,11 +246,7 @@ class Problem:
             raise ConfigError(f"Limits must be positive numbers; got {self.limits}.")
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta must lie between 0 and 1; got {self.delta}.")
-        if not 0 <= self.dither <= _WIDEST:
-            raise ConfigError(
-                f"dither must lie between 0 and {_WIDEST:g}, as a fraction of each axis; got {self.dither}. Wider, all "
-                "targets would be the same."
-            )
+        check_dither(self.dither)
         for name in ("reference", "dispersions", "cost_bounds", "lipschitz"):
             values = getattr(self, name)
             if values and len(values) != costs:
@@ -286,6 +282,19 @@ class Problem:
                 f"Got simulated means of shape {self.simulated.means.shape} for {shape[1]} candidates and "
                 f"{len(self.limits)} costs; give {shape[0]} rows of {shape[1]}."
             )
+
+
+def check_dither(width: float) -> None:
+    """Refuse a dither that makes no sense, for those who learn of it long before there is a problem.
+
+    Raises:
+        ConfigError: If it is negative, or so wide that all targets would be the same.
+    """
+    if not 0 <= width <= _WIDEST:
+        raise ConfigError(
+            f"dither must lie between 0 and {_WIDEST:g}, as a fraction of each axis; got {width}. Wider, all targets "
+            "would be the same."
+        )
 
 
 def nearest(candidates: Float[np.ndarray, "n d"], target: Returns) -> int:

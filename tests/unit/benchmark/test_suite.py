@@ -97,3 +97,13 @@ def test_an_unknown_suite_is_refused_with_those_there_are() -> None:
 def test_a_grid_can_be_written_in_python() -> None:
     suite = Suite("mine", Grid(tasks=("PointCircle",), methods=("bc-safe",), limits=(5.0,), seeds=1))
     assert [job.name for job in suite.jobs()] == ["PointCircle-bc-safe-5-0"]
+
+
+def test_a_dither_is_another_search_but_not_another_training(tmp_path: Path) -> None:
+    plain, wide = suite_of(tmp_path, GRID), suite_of(tmp_path, GRID.replace("seeds = 2", "seeds = 2\ndither = 0.05"))
+    for job in plain.jobs():
+        same = wide.fingerprint(job) == plain.fingerprint(job)
+        assert same == (job.method != "pls")
+        assert wide.config(job) == plain.config(job)
+    with pytest.raises(ConfigError, match="dither must lie between"):
+        suite_of(tmp_path, GRID.replace("seeds = 2", "seeds = 2\ndither = 2.0"))

@@ -107,6 +107,12 @@ def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(l
         small_life(tmp_path, dither=0.0)
 
 
+def test_an_impossible_dither_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"dither must lie between 0 and 0\.3"):
+        small_life(tmp_path / "life", dither=5.0)
+    assert not (tmp_path / "life").exists()
+
+
 def test_a_life_needs_a_task_to_begin_and_says_so(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a task to begin one"):
         Lifetime.open(tmp_path / "nowhere")
