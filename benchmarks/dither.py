@@ -13,6 +13,7 @@ import argparse
 import json
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,17 @@ def main() -> None:
     words.add_argument("run", type=Path, help="directory of a `lifesafe bench run` that has trained PLS")
     words.add_argument("--data", type=Path, required=True, help="directory with TASK.hdf5")
     words.add_argument("--suite", default="cpu", help="suite that the run is of")
+    words.add_argument(
+        "--seeds", type=int, help="how many trainings of each task there may be; the suite's unless given"
+    )
     words.add_argument("--widths", type=float, nargs="+", default=[0.0, 0.05])
     words.add_argument("--out", type=Path, default=Path("runs/dither"), help="directory of the searches")
     words.add_argument("--results", type=Path, default=Path("benchmarks/results"))
     given = words.parse_args()
     suite = load_suite(given.suite)
-    jobs = [job for job in suite.jobs() if job.method == "pls" and policy_of(given.run, job).exists()]
+    suite = replace(suite, grid=replace(suite.grid, seeds=given.seeds or suite.grid.seeds))
+    trained = [job for job in suite.jobs() if job.method == "pls" and policy_of(given.run, job).exists()]
+    jobs = sorted(trained, key=lambda job: (job.task, job.seed))
     if not jobs:
         raise SystemExit(f"{given.run} holds no trained policy of the suite {given.suite}; run PLS there first.")
     rows = []

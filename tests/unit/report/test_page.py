@@ -14,6 +14,7 @@ import pytest
 from lifesafe.optimizer import Priors, Problem, SafeOptimizer, Schedule
 from lifesafe.optimizer.journal import Journal
 from lifesafe.report.history import History
+from lifesafe.report.page.checks import not_promised
 from lifesafe.report.page.document import page_html, write_page
 from lifesafe.report.page.operated import Operated
 from lifesafe.report.page.plane import frames, moments_shown, views
@@ -23,7 +24,7 @@ from lifesafe.report.page.trial_charts import observation_kinds
 from lifesafe.report.page.verdict import headline, tone
 from lifesafe.report.page.wording import number, target_text
 from lifesafe.returns import Returns
-from report_runs import KINDS, operated
+from report_runs import KINDS, SIMULATION, operated
 
 VOID = {"meta", "link", "input", "br", "img", "rect", "path", "circle"}
 
@@ -267,6 +268,14 @@ def test_a_prior_that_calls_untried_targets_safe_is_in_doubt(tmp_path: Path) -> 
     assert re.search(
         r"! in doubt It certifies \d+\xa0% of the candidates beyond the seeds. You have set trust_prior", text
     )
+
+
+def test_a_dithered_run_says_what_its_targets_stand_for(tmp_path: Path) -> None:
+    for width, said in ((0.0, False), (0.05, True)):
+        with SafeOptimizer.open(tmp_path / str(width), replace(SIMULATION.problem(0.1), dither=width)) as optimizer:
+            optimizer.ask()
+        words = " ".join(not_promised(Reading.read(tmp_path / str(width))))
+        assert ("by 5\xa0% of each axis (one deviation)" in words) == said
 
 
 def test_what_is_not_promised_is_said_with_numbers(runs: Runs) -> None:

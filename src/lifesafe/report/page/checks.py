@@ -62,6 +62,11 @@ def not_promised(reading: Reading) -> list[str]:
         )
     else:
         items.append("Single episodes: the limit is on the mean of the cost.")
+    if problem.dither:
+        items.append(
+            "A target without its dither. What an episode asks for is scattered around the target, by"
+            f" {percent(problem.dither)} of each axis (one deviation); what is said of a target holds for the mean."
+        )
     items += [
         "The best policy. It is the best target found for this policy, among those reached safely from the seed.",
         "A wrong model. If the assumptions beside fail, so may the guarantee; the checks make that less likely, not"
