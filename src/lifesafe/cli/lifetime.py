@@ -87,8 +87,8 @@ def run(
             episodes, as it is unless you change that; for others, and with calm for all, at a middling reward of the
             cheap logged episodes and no cost: better if the training was short. paper: in the paper's box.
         dither: How much what is asked for differs from episode to episode, as a fraction of each axis. For machines
-            that repeat themselves so exactly that no trial tells how near an edge is beyond which costs jump; 0.05 made
-            such falls rare, and takes some reward.
+            that repeat themselves so exactly that no trial tells how near an edge is beyond which costs jump; with 0.05
+            falls are rarer and shallow, and some reward is lost.
         simulator: A task that stands for the real one. The policy is run there first, and what it returns becomes the
             prior: of use if the simulator is right about where costs rise, dangerous if it is not.
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the

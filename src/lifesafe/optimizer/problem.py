@@ -61,7 +61,8 @@ class Problem:
     """Returns in simulation, for priors whose mean is "simulated"."""
     dither: float = 0.0
     """How much what is asked for differs from episode to episode of one target: standard deviation, as a fraction of
-    each axis. A target is then safe if it is so in the mean over these episodes; see `lifesafe.optimizer.dither`."""
+    each axis. A target is then safe if it is so in the mean over these episodes; see `lifesafe.optimizer.dither`. Make
+    `Schedule.reach` no longer than it, as lives do: an edge is else stepped over twice as often."""
 
     def __post_init__(self) -> None:
         Z = np.array(self.candidates, dtype=np.float64)

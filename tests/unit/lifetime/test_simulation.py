@@ -1,5 +1,6 @@
 """A prior from simulation: where episodes are run, how they are carried to all candidates, and lives that use it."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from lifesafe.environments import Task, task
 from lifesafe.environments.behaviors import Behavior
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Actor
 from lifesafe.lifetime import Lifetime, simulate
 from lifesafe.lifetime.manifest import read_manifest
 from lifesafe.lifetime.simulation import interpolate, spread
@@ -89,6 +91,25 @@ def test_a_scripted_driver_is_simulated_and_its_double_is_the_same() -> None:
     np.testing.assert_array_equal(made.members[0], made.means)  # the same targets, the same starts
     assert made.members[1, 1].mean() > made.means[1].mean()
     assert done[-1] == (45, 45)
+
+
+class Asked(Behavior):
+    """A driver that takes note of what it is asked for."""
+
+    def actor(self, targets: Sequence[Returns]) -> Actor:
+        ASKED.extend(targets)
+        return super().actor(targets)
+
+
+ASKED: list[Returns] = []
+
+
+def test_a_dithered_problem_is_simulated_with_its_dither() -> None:
+    for width, different in ((0.0, 5), (0.05, 15)):
+        ASKED.clear()
+        simulate(Asked(boldness=0.3), task("PointCircle"), replace(PROBLEM, dither=width), design=5, episodes=3)
+        assert len(ASKED) == 15
+        assert len(set(ASKED)) == different
 
 
 def other(**changes: int) -> Task:

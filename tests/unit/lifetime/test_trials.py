@@ -1,6 +1,7 @@
 """How long a target is tried."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -30,6 +31,12 @@ def test_the_schedule_of_a_lifetime_certifies_seeds_by_betting() -> None:
     assert schedule == default_schedule(task("CarCircle"))
     assert schedule.certification == "betting"
     assert schedule.seed_episodes == seed_episodes([20.0], [300.0], schedule.episodes)
+
+
+def test_with_dither_no_step_is_longer_than_its_deviation() -> None:
+    assert schedule_for([20.0], [300.0], 0.05) == replace(schedule_for([20.0], [300.0]), reach=0.05)
+    assert schedule_for([20.0], [300.0], 0.2).reach == Schedule().reach
+    assert schedule_for([20.0], [], 0.05) == Schedule(on_violation="hold", reach=0.05)
 
 
 class Machine:
