@@ -30,7 +30,7 @@ from lifesafe.errors import ConfigError
 from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
 
 _METHOD = "PPO-Lagrangian"
-_MAY_CHANGE = ("steps", "episodes", "kept", "cost_cells", "reward_cells", "save_seconds")
+_MAY_CHANGE = ("steps", "stop", "episodes", "kept", "cost_cells", "reward_cells", "save_seconds")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def collect(
     training = TrainingDirectory(directory / "training", Identity(_METHOD, plain, task.name, seed))
     with training.open(), _one_thread():
         run = _Run(task, config, directory, seed, training)
-        if run.counts.steps < config.steps:
+        if run.counts.steps < run.end:
             with closing(_vector(task, config, workers)) as vector:
                 run.go_on(vector, progress)
         return run.dataset()
@@ -121,6 +121,7 @@ class _Run:
     ) -> None:
         self.task, self.config, self.seed = task, config, seed
         self.directory, self.training = directory, training
+        self.end = config.stop or config.steps
         self.learner = Learner(task, config, integer(seed, "weights"))
         self.counts = _Counts()
         self.fresh: list[Episode] = []
@@ -136,12 +137,12 @@ class _Run:
         begun_at, started = counts.steps, time.monotonic()
         saved = started
         sampler = Sampler(self.task, vector, config.exhibits, self.seed, counts.begun)
-        while counts.steps < config.steps:
+        while counts.steps < self.end:
             finished = self._update(sampler)
             now = time.monotonic()
             if progress is not None:
                 progress(self._progress(finished, begun_at, now - started))
-            if now - saved > config.save_seconds or counts.steps >= config.steps:
+            if now - saved > config.save_seconds or counts.steps >= self.end:
                 counts.begun, counts.seconds, saved = sampler.begun, counts.seconds + now - saved, now
                 self._save()
 
@@ -167,7 +168,7 @@ class _Run:
         mean = np.mean([tuple(episode.returns) for episode in finished], axis=0).tolist() if finished else None
         return Progress(
             steps=counts.steps,
-            total=self.config.steps,
+            total=self.end,
             episodes=counts.episodes,
             seconds=seconds,
             begun_at=begun_at,
@@ -188,7 +189,7 @@ class _Run:
         config = self.config
         if not self.counts.shards:
             raise ConfigError(
-                f"No episode ended within steps = {config.steps}; a horizon of {self.task.horizon} in"
+                f"No episode ended within {self.end} steps; a horizon of {self.task.horizon} in"
                 f" {config.rows + config.exhibits} rows needs more."
             )
         paths = [shard_path(self.directory / "shards", number) for number in range(self.counts.shards)]

@@ -12,7 +12,10 @@ class CollectionConfig:
     """PPO-Lagrangian with one network for all limits, its whole training logged."""
 
     steps: int = 4_000_000
-    """Steps of the environment to take in all."""
+    """Steps of the environment to take in all; the step size and the sweep are laid out over them."""
+    stop: int = 0
+    """Steps after which to end early, with everything laid out as for all of them; 0 for no early end. A collection
+    that was broken off is made again, to the last bit, by naming the steps it had taken."""
     tightest: float = 5.0
     """Smallest limit that the behavior is trained for, per cost."""
     loosest: float = 100.0
@@ -78,6 +81,8 @@ class CollectionConfig:
         for name in ("noise", "least_noise", "kept", "learning_rate", "clip", "divergence", "multiplier_rate"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if not 0 <= self.stop <= self.steps:
+            raise ConfigError(f"stop must lie between 0 and steps = {self.steps}; got {self.stop}.")
         if not 0 < self.tightest < self.loosest:
             raise ConfigError(f"Give 0 < tightest < loosest; got {self.tightest} and {self.loosest}.")
         if not 0 < self.narrowed <= 1 or self.narrowed * self.loosest <= self.tightest:

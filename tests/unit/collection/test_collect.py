@@ -104,6 +104,23 @@ def test_more_steps_may_be_asked_for_later(tmp_path: Path) -> None:
     np.testing.assert_array_equal(logged(tmp_path)[: len(before)], before)
 
 
+def test_a_collection_that_ends_early_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
+    early = replace(TINY, stop=TINY.steps // 2)
+    told: list[Progress] = []
+    collect(POINT, early, tmp_path / "early", seed=0, progress=told.append)
+    collect(POINT, replace(TINY, steps=early.stop), tmp_path / "short", seed=0)
+    collect(POINT, TINY, tmp_path / "whole", seed=0)
+    begun = logged(tmp_path / "early")
+    assert told[-1].steps == told[-1].total == early.stop
+    np.testing.assert_array_equal(begun, logged(tmp_path / "whole")[: len(begun)])
+    assert not np.array_equal(begun, logged(tmp_path / "short"))
+
+
+def test_an_early_end_beyond_all_steps_is_refused() -> None:
+    with pytest.raises(ConfigError, match=f"between 0 and steps = {TINY.steps}; got {TINY.steps + 1}"):
+        replace(TINY, stop=TINY.steps + 1)
+
+
 def test_a_finished_collection_is_not_run_again(tmp_path: Path) -> None:
     told: list[Progress] = []
     first = read_dsrl(collect(POINT, TINY, tmp_path, seed=0))
@@ -119,7 +136,7 @@ def test_other_settings_in_the_same_directory_are_refused(tmp_path: Path, change
 
 
 def test_steps_too_few_for_one_episode_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No episode ended within steps = 600"):
+    with pytest.raises(ConfigError, match="No episode ended within 600 steps"):
         collect(POINT, replace(TINY, steps=600), tmp_path, seed=0)
 
 
