@@ -60,6 +60,10 @@ class CollectionConfig:
     """Points of the sweep that have a Lagrange multiplier of their own; it is interpolated between them."""
     multiplier_rate: float = 0.08
     """Largest change of the logarithm of a multiplier that one episode makes."""
+    least_multiplier: float = 0.05
+    """Multiplier below which none falls."""
+    damping: float = 2.0
+    """How strongly the present excess of cost weighs beside what has added up; it damps the swings."""
     episodes: int = 2000
     """Episodes of the dataset, about; they are thinned evenly over the plane of cost and reward."""
     kept: float = 1.0
@@ -78,7 +82,7 @@ class CollectionConfig:
         for name in ("discount", "cost_discount", "trace"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must be between 0 and 1; got {getattr(self, name)}.")
-        for name in ("noise", "least_noise", "kept", "learning_rate", "clip", "divergence", "multiplier_rate"):
+        for name in _POSITIVE:
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0; got {getattr(self, name)}.")
         if not 0 <= self.stop <= self.steps:
@@ -95,6 +99,10 @@ class CollectionConfig:
 _LEAST = {
     **dict.fromkeys(("steps", "rows", "segment", "width", "epochs", "minibatch"), 1),
     **dict.fromkeys(("episodes", "cost_cells", "reward_cells"), 1),
-    **dict.fromkeys(("exhibits", "save_seconds", "entropy", "forfeit"), 0),
+    **dict.fromkeys(("exhibits", "save_seconds", "entropy", "forfeit", "damping"), 0),
     "knots": 2,
 }
+_POSITIVE = (
+    *("noise", "least_noise", "kept", "learning_rate", "clip"),
+    *("divergence", "multiplier_rate", "least_multiplier"),
+)

@@ -14,9 +14,8 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-_SMALLEST, _LARGEST = math.log(0.05), math.log(10.0)
+_LARGEST = math.log(10.0)
 _TIGHT, _LOOSE = 1.0, 0.05  # multipliers at the start
-_DAMPING = 2.0
 _LARGEST_STEP = 0.3
 _MEMORY = 10.0  # episodes that a running mean remembers
 
@@ -28,9 +27,10 @@ class Multipliers:
     that of the rewards matters. A strong proportional term damps the swings.
     """
 
-    def __init__(self, limits: Float[np.ndarray, "knots k"], rate: float) -> None:
+    def __init__(self, limits: Float[np.ndarray, "knots k"], *, rate: float, damping: float, least: float) -> None:
         self.limits = limits
-        self.rate = rate
+        self.rate, self.damping = rate, damping
+        self._bounds = math.log(least), _LARGEST
         self.positions = np.linspace(0, 1, len(limits))
         # Tight limits weigh costs from the start: a behavior that has become the same for all limits is slow to split.
         start = np.linspace(math.log(_TIGHT), math.log(_LOOSE), len(limits))
@@ -39,7 +39,7 @@ class Multipliers:
 
     def __call__(self, positions: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n k"]:
         """Return the multipliers at positions of the sweep."""
-        values = self.logarithms + _DAMPING * self._errors()
+        values = self.logarithms + self.damping * self._errors()
         logarithms = np.stack([np.interp(positions, self.positions, column) for column in values.T], axis=1)
         multipliers: np.ndarray = np.exp(logarithms)
         return multipliers
@@ -58,7 +58,7 @@ class Multipliers:
         kept = np.exp(-seen / _MEMORY)
         self.means[:] = kept * self.means + (1 - kept) * means
         step = np.minimum(self.rate * seen, _LARGEST_STEP)
-        self.logarithms[:] = np.clip(self.logarithms + step * self._errors(), _SMALLEST, _LARGEST)
+        self.logarithms[:] = np.clip(self.logarithms + step * self._errors(), *self._bounds)
 
     def _errors(self) -> Float[np.ndarray, "knots k"]:
         errors: np.ndarray = (self.means - self.limits) / (self.means + self.limits)

@@ -55,7 +55,12 @@ class Learner:
         self.critics = Critics(inputs, costs, config.width)
         self.parameters = [*self.behavior.parameters(), *self.critics.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, eps=1e-5, fused=True)
-        self.multipliers = Multipliers(self._limits(costs, 0.0), config.multiplier_rate)
+        self.multipliers = Multipliers(
+            self._limits(costs, 0.0),
+            rate=config.multiplier_rate,
+            damping=config.damping,
+            least=config.least_multiplier,
+        )
         self.horizon, self.largest_costs = task.horizon, np.array(task.largest_costs)
         self.observations = Scale(task.observations)
         self.gains = Scale(1 + costs)
