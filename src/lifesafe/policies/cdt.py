@@ -20,13 +20,15 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+from lifesafe._config import later
 from lifesafe._random import generator, integer
 from lifesafe.data import Dataset
 from lifesafe.data.augmentation import AugmentationConfig, relabel
@@ -35,7 +37,7 @@ from lifesafe.data.transitions import held_out_transitions
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.policies.cdt_actor import CDTActor, StreamingMemory, WindowMemory
 from lifesafe.policies.cdt_batches import Batch, Sampler, Table
-from lifesafe.policies.cdt_network import CDTNetwork, CostModel, Sizes, Tokens
+from lifesafe.policies.cdt_network import CDTNetwork, CostModel, Gaussian, Sizes, Tokens
 from lifesafe.policies.dropout import Dropout, Dropouts, TorchDropout
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.memory import keep_freed_memory
@@ -79,6 +81,9 @@ class CDTConfig:
     """The step size falls along a cosine to this share of the learning rate; 1 keeps it."""
     warmup: int = 200
     """Steps over which the step size rises to the learning rate."""
+    average: float = later(0.0)
+    """The policy gets a moving average of the weights that remembers this share of all steps; 0 for the last weights.
+    From one step to the next the loss hardly changes, but what an episode costs may."""
     weight_decay: float = 1e-4
     """Weight decay of AdamW."""
     clip: float = 0.25
@@ -108,7 +113,7 @@ class CDTConfig:
         for name in ("steps", "batch", "segment", "context", "width", "layers", "heads"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("dropout", "attention_dropout", "held_out"):
+        for name in ("dropout", "attention_dropout", "held_out", "average"):
             if not 0 <= getattr(self, name) < 1:
                 raise ConfigError(f"{name} must lie in [0, 1); got {getattr(self, name)}.")
         for name in ("learning_rate", "clip"):
@@ -257,6 +262,7 @@ class CDTLearner:
             actions = torch.from_numpy(np.array(dataset.actions))
             self._network.begin_at(actions.mean(dim=0), actions.std(dim=0, correction=0))
         self._predict = torch.compile(self._network) if compile else self._network
+        self._average = _average(self._network, config) if config.average else None
         self._batches = generator(seed, "cdt", "batches")
         self._drops = generator(seed, "cdt", "dropout")
         rates = config.dropout, config.attention_dropout
@@ -289,6 +295,8 @@ class CDTLearner:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate(self._config, step)
         self._optimizer.step()
+        if self._average is not None:
+            self._average.update_parameters(self._network)
         if self._config.temperature:
             self._update_temperature(losses["entropy"])
         metrics = {"loss": loss, "gradient_norm": norm, **losses}
@@ -296,14 +304,17 @@ class CDTLearner:
 
     def losses(self, batch: Batch, dropout: Dropouts | None = None) -> dict[str, Tensor]:
         """Return the parts of the loss, each a mean over real steps, and over the entries of an action."""
-        gaussian, features = self._predict(batch.steps, dropout)
+        return self._losses(self._predict(batch.steps, dropout), self._network, batch)
+
+    def _losses(self, predicted: tuple[Gaussian, Tensor], network: CDTNetwork, batch: Batch) -> dict[str, Tensor]:
+        gaussian, features = predicted
         share = batch.real[..., None] / (batch.real.sum() * batch.actions.shape[-1])
         losses = {
             "nll": -(gaussian.log_prob(batch.actions) * share).sum(),
             "entropy": (gaussian.entropy() * share).sum(),
         }
         if self._config.cost_weight:
-            each = self._network.cost_loss(features, batch.actions, batch.costs) * batch.real
+            each = network.cost_loss(features, batch.actions, batch.costs) * batch.real
             # NOTE: OSRL divides by all steps, padding included.
             steps = batch.real.numel() if self._config.cost_model == "classes" else batch.real.sum()
             losses["cost_loss"] = each.sum() / steps
@@ -315,9 +326,9 @@ class CDTLearner:
         count = 0.0
         for batch in self._held_out_batches():
             steps = float(batch.real.sum())
-            gaussian, _ = self._network(batch.steps)
-            parts = self.losses(batch) | {
-                "squared_error": ((gaussian.mean.clamp(-1, 1) - batch.actions).square().mean(-1) * batch.real).sum()
+            predicted = self._learned(batch.steps)
+            parts = self._losses(predicted, self._learned, batch) | {
+                "squared_error": ((predicted[0].mean.clamp(-1, 1) - batch.actions).square().mean(-1) * batch.real).sum()
                 / batch.real.sum()
             }
             sums = {name: sums.get(name, 0.0) + steps * float(value) for name, value in parts.items()}
@@ -325,7 +336,12 @@ class CDTLearner:
         return {name: value / count for name, value in sums.items()}
 
     def policy(self) -> CDT:
-        return CDT(self._config, copy.deepcopy(self._network), self._scaling)
+        return CDT(self._config, copy.deepcopy(self._learned), self._scaling)
+
+    @property
+    def _learned(self) -> CDTNetwork:
+        """The network that the policy gets."""
+        return self._network if self._average is None else cast("CDTNetwork", self._average.module)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {
@@ -333,12 +349,15 @@ class CDTLearner:
             **prefixed("optimizer", optimizer_tensors(self._optimizer)),
             **prefixed("temperature_optimizer", optimizer_tensors(self._temperature_optimizer)),
             "log_temperature": self._log_temperature,
+            **({} if self._average is None else prefixed("average", self._average.state_dict())),
         }
         plain = {"batches": self._batches.bit_generator.state, "dropout": self._drops.bit_generator.state}
         return {name: tensor.detach().clone() for name, tensor in tensors.items()}, copy.deepcopy(plain)
 
     def load_state(self, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> None:
         self._network.load_state_dict(under("network", tensors))
+        if self._average is not None:
+            self._average.load_state_dict(under("average", tensors))
         load_optimizer_tensors(self._optimizer, under("optimizer", tensors))
         load_optimizer_tensors(self._temperature_optimizer, under("temperature_optimizer", tensors))
         with torch.no_grad():
@@ -358,6 +377,11 @@ class CDTLearner:
             return []
         chunks = np.array_split(np.arange(len(self._held_out.episodes)), -(-len(self._held_out.episodes) // 256))
         return [self._table.gather(self._held_out.pick(chunk)) for chunk in chunks]
+
+
+def _average(network: CDTNetwork, config: CDTConfig) -> AveragedModel:
+    decay = 1 - 1 / max(config.average * config.steps, 1.0)
+    return AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
 
 
 def learning_rate(config: CDTConfig, step: int) -> float:

@@ -22,6 +22,7 @@ CONFIGS = {
     "predicted costs": small_config(cost_weight=0.1, cost_model="share"),
     "predicted costs, two tokens": small_config(tokens=2, cost_weight=0.1, cost_model="share"),
     "relabeled": small_config(augmentation=AugmentationConfig(fraction=0.5)),
+    "averaged": small_config(average=0.3),
     "osrl": small_osrl(),
 }
 
@@ -209,6 +210,24 @@ def test_the_learning_rate_rises_then_falls() -> None:
     assert [learning_rate(osrl, step) for step in (0, 249, 499, 10_000)] == pytest.approx([2e-7, 5e-5, 1e-4, 1e-4])
 
 
+def test_an_averaged_policy_has_the_weights_that_were_averaged() -> None:
+    learner = small_config(steps=8, average=0.5, held_out=0.2).build(random_dataset(), seed=0)
+    plain = small_config(steps=8, held_out=0.2).build(random_dataset(), seed=0)
+    expected: dict[str, torch.Tensor] = {}
+    for step in range(8):
+        learner.update(step)
+        plain.update(step)
+        now = {name: weights.detach().clone() for name, weights in plain._network.named_parameters()}
+        expected = {name: weights + 0.75 * (expected.get(name, weights) - weights) for name, weights in now.items()}
+    policy = learner.policy()
+    for name, weights in expected.items():
+        torch.testing.assert_close(policy.tensors()[name], weights)
+    averaged = learner.validate()
+    assert averaged != plain.validate()
+    plain._network.load_state_dict(policy.tensors())
+    assert averaged == plain.validate()
+
+
 def test_validation_uses_held_out_episodes_only() -> None:
     data = random_dataset()
     learner = small_config(held_out=0.2).build(data, seed=0)
@@ -287,6 +306,8 @@ def test_resuming_goes_on_bit_for_bit(config: CDTConfig) -> None:
     again = config.build(data, seed=0)
     again.load_state(tensors, plain)
     assert [float(again.update(step)["loss"]) for step in (2, 3)] == expected
+    for ours, theirs in zip(again.policy().tensors().values(), learner.policy().tensors().values(), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_building_leaves_the_global_generators_alone() -> None:
