@@ -34,8 +34,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 def to_plain(config: Any) -> dict[str, Any]:
     """Return the plain values of a config, every number in the type its field declares.
 
-    Equal configs give equal plain values, so `fingerprint(to_plain(config))` identifies the settings. A setting that
-    came `later` is left out while it has its default, so that fingerprints made before it keep their meaning.
+    Equal configs give equal plain values, so `fingerprint(to_plain(config))` identifies the settings.
 
     Raises:
         ConfigError: If a field holds a value that `from_plain` would refuse.
@@ -44,13 +43,7 @@ def to_plain(config: Any) -> dict[str, Any]:
     return {
         name: _encode(_convert(hint, getattr(config, name), where.field(name)))
         for name, hint in _hints(type(config)).items()
-        if name not in _later(type(config)) or getattr(config, name) != _later(type(config))[name]
     }
-
-
-def later(default: Any) -> Any:
-    """Return a dataclass field for a setting that was added to a config whose fingerprints are on record."""
-    return dataclasses.field(default=default, metadata={"later": True})
 
 
 def from_plain(cls: type[T], plain: Mapping[str, Any], source: str = "config") -> T:
@@ -132,10 +125,6 @@ def _hints(cls: type) -> dict[str, Any]:
         raise TypeError(f"{cls.__name__} is not a dataclass")
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls) if field.init}
-
-
-def _later(cls: Any) -> dict[str, Any]:
-    return {field.name: field.default for field in dataclasses.fields(cls) if field.metadata.get("later")}
 
 
 def _required(cls: Any) -> set[str]:

@@ -84,6 +84,8 @@ def test_collecting_gives_data_that_can_be_trained_on(capsys: pytest.CaptureFixt
     assert main(["data", "collect", "PointCircle", *few, "--out", "made", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["episodes"] >= 5
+    assert main(["data", "collect", "PointCircle", *few, "--out", "again"]) == 0
+    assert capsys.readouterr().out.endswith(f"Data: again/PointCircle.hdf5, fingerprint {told['fingerprint'][:8]}\n")
     assert main(["train", "PointCircle", *QUICK, "--data", told["path"], "--out", "run"]) == 0
 
 

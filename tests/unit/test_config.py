@@ -16,7 +16,6 @@ from lifesafe._config import (
     canonical_json,
     fingerprint,
     from_plain,
-    later,
     nearest,
     read_toml,
     to_plain,
@@ -101,21 +100,6 @@ def test_plain_values_are_what_json_gives_back() -> None:
     assert json.loads(json.dumps(plain)) == plain
     assert plain["stage"] == "explore"
     assert plain["scales"] == [1.0, 2.0]
-
-
-def test_a_setting_that_came_later_leaves_older_fingerprints_as_they_were() -> None:
-    @dataclass(frozen=True)
-    class Before:
-        width: int = 128
-
-    @dataclass(frozen=True)
-    class After(Before):
-        average: float = later(0.0)
-
-    assert to_plain(After()) == to_plain(Before())
-    assert to_plain(After(average=0.1)) == {"width": 128, "average": 0.1}
-    assert from_plain(After, to_plain(After(average=0.1))) == After(average=0.1)
-    assert from_plain(After, to_plain(Before())) == After()
 
 
 def test_an_unknown_key_names_source_key_value_and_the_nearest_key() -> None:

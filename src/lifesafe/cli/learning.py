@@ -234,12 +234,14 @@ def collect(
     directory = out or Path("runs") / f"collect-{name}-{seed}"
     with collection_bar(name) as progress:
         path = gather(known, config, directory, seed=seed, workers=workers, progress=progress)
-    told = read_dsrl(path).summary(known.limits)
+    dataset = read_dsrl(path)
+    told = dataset.summary(known.limits)
     if json:
-        print_json({"task": name, "path": str(path), **dataclasses.asdict(told)})
+        plain = {"task": name, "path": str(path), "fingerprint": dataset.fingerprint}
+        print_json({**plain, **dataclasses.asdict(told)})
     else:
         print(told)
-        print(f"Data: {path}")
+        print(f"Data: {path}, fingerprint {dataset.fingerprint[:8]}")
     return OK
 
 

@@ -28,6 +28,9 @@ class AugmentationConfig:
     """How many to add, as a fraction of the episodes; 0 for none."""
     rule: Literal["front", "osrl"] = "front"
     """How targets and episodes are paired: `relabel_front` or `relabel_osrl`."""
+    spacing: float = 2.0
+    """How target costs lie between the least and the largest seen; for "front" only. 1 spreads them evenly; with 2 they
+    go by squares, so that most lie where costs are low, and a search begins."""
     degree: int = 4
     """Degree of the polynomial through the front; for "osrl" only, like the rest."""
     largest_reward: float = 600.0
@@ -38,6 +41,8 @@ class AugmentationConfig:
     def __post_init__(self) -> None:
         if not self.fraction >= 0:
             raise ConfigError(f"fraction must not be negative; got {self.fraction}.")
+        if not self.spacing >= 1:
+            raise ConfigError(f"spacing must be at least 1; got {self.spacing}.")
         if self.degree < 0:
             raise ConfigError(f"degree must not be negative; got {self.degree}.")
 
@@ -60,7 +65,7 @@ def relabel(returns: Float[np.ndarray, "e r"], config: AugmentationConfig, gener
     if not config.fraction:
         return Relabeled(np.zeros(0, dtype=np.int64), np.zeros((0, returns.shape[1])))
     if config.rule == "front":
-        return relabel_front(returns, fraction=config.fraction, generator=generator)
+        return relabel_front(returns, fraction=config.fraction, spacing=config.spacing, generator=generator)
     if returns.shape[1] != 2:
         raise DatasetError(
             f"OSRL's relabeling needs exactly one cost; the data have {returns.shape[1] - 1}."
@@ -86,20 +91,26 @@ def pareto_front(rewards: Float[np.ndarray, " e"], costs: Float[np.ndarray, " e"
 
 
 def relabel_front(
-    returns: Float[np.ndarray, "e r"], *, fraction: float, generator: np.random.Generator, margin: float = 0.1
+    returns: Float[np.ndarray, "e r"],
+    *,
+    fraction: float,
+    spacing: float,
+    generator: np.random.Generator,
+    margin: float = 0.1,
 ) -> Relabeled:
     """Return targets above the front, each with one of the best episodes that cost no more.
 
-    Target costs are spread evenly over those seen, each cost by itself. The target reward lies anywhere between the
-    best one seen at these costs and the best of all: whatever is asked for beyond the front, the answer is the front.
-    The episode is drawn from those within `margin` times the range of rewards below the best. The front is taken as it
-    is, a staircase, so there is no curve to fit and nothing to fail in odd data.
+    Target costs are spread over those seen, each cost by itself, the closer the lower they are. The target reward lies
+    anywhere between the best one seen at these costs and the best of all: whatever is asked for beyond the front, the
+    answer is the front. The episode is drawn from those within `margin` times the range of rewards below the best. The
+    front is taken as it is, a staircase, so there is no curve to fit and nothing to fail in odd data.
     """
     rewards, costs = returns[:, 0], returns[:, 1:]
     count = int(fraction * len(returns))
     slack = margin * np.ptp(rewards)
-    even = np.linspace(costs.min(axis=0), costs.max(axis=0), count)
-    wanted = np.column_stack([even[:, 0], *(generator.permutation(column) for column in even[:, 1:].T)])
+    shares = np.linspace(0, 1, count)[:, None] ** spacing
+    spread = costs.min(axis=0) + shares * np.ptp(costs, axis=0)
+    wanted = np.column_stack([spread[:, 0], *(generator.permutation(column) for column in spread[:, 1:].T)])
     parts = [_best_affordable(rewards, costs, part, slack, generator) for part in _chunks(wanted, len(returns))]
     reachable, best, episodes = (np.concatenate(column) for column in zip(*parts, strict=True))
     gained = best + (rewards.max() + slack - best) * generator.random(len(best))

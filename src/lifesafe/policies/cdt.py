@@ -9,6 +9,7 @@ ours, `CDTConfig.osrl()` what the authors' package OSRL trains, to 1e-5 (tests/r
     acting computes the new token only, exactly                 acting computes all 4 K tokens again
     scales from the data; any number of costs                   0.1 R and 50 - G; one cost
     every episode is drawn, costly ones more rarely             those that cost 70 or more are never drawn
+    the policy has averaged weights                             the last ones
     deviations bounded; no entropy bonus                        unbounded; a bonus that fades (see `temperature`)
     cost prediction off; if on, for any costs                   costs of 0 and 1, weight 0.02
     the cost still allowed stops at 0                           goes negative
@@ -28,7 +29,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from lifesafe._config import later
 from lifesafe._random import generator, integer
 from lifesafe.data import Dataset
 from lifesafe.data.augmentation import AugmentationConfig, relabel
@@ -81,9 +81,9 @@ class CDTConfig:
     """The step size falls along a cosine to this share of the learning rate; 1 keeps it."""
     warmup: int = 200
     """Steps over which the step size rises to the learning rate."""
-    average: float = later(0.0)
+    average: float = 0.1
     """The policy gets a moving average of the weights that remembers this share of all steps; 0 for the last weights.
-    From one step to the next the loss hardly changes, but what an episode costs may."""
+    Late steps hardly change the loss, but what episodes cost: see docs/decisions/0013-training-for-the-seed.md."""
     weight_decay: float = 1e-4
     """Weight decay of AdamW."""
     clip: float = 0.25
@@ -152,6 +152,7 @@ class CDTConfig:
             learning_rate=1e-4,
             final_learning_rate=1.0,
             warmup=500,
+            average=0.0,
             scaling="osrl",
             sampling="osrl",
             augmentation=osrl_augmentation(task),
@@ -171,7 +172,7 @@ class CDTConfig:
         step of the data is drawn alike; nothing is relabeled.
         """
         plain = {"log_std_bounds": (0.0, 1e-6), "sampling": "even", "augmentation": AugmentationConfig()}
-        return cls(**{**plain, **changes})
+        return cls(**{**plain, "average": 0.0, **changes})
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> CDTLearner:
         """Return a learner before its first step."""

@@ -39,13 +39,22 @@ def test_the_front_holds_exactly_the_episodes_that_none_beats(points: list[tuple
 
 def test_every_target_lies_above_the_front_and_its_episode_costs_no_more() -> None:
     returns = cloud()
-    made = relabel_front(returns, fraction=0.3, generator=np.random.default_rng(1))
+    made = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
     assert len(made.episodes) == len(made.targets) == 120
     for episode, (reward, cost) in zip(made.episodes, made.targets, strict=True):
         best = returns[returns[:, 1] <= cost, 0].max()
         assert best <= reward <= 1.1 * np.ptp(returns[:, 0]) + returns[:, 0].min()
         assert returns[episode, 1] <= cost
         assert returns[episode, 0] >= best - 0.1 * np.ptp(returns[:, 0])
+
+
+@pytest.mark.parametrize(("spacing", "share"), [(1.0, 0.04), (2.0, 0.2)])
+def test_target_costs_are_the_closer_the_lower(spacing: float, share: float) -> None:
+    returns = np.column_stack([np.linspace(1, 9, 1000), np.linspace(0, 100, 1000)])
+    costs = relabel_front(returns, fraction=1.0, spacing=spacing, generator=np.random.default_rng(0)).targets[:, 1]
+    assert (costs.min(), costs.max()) == (0, 100)
+    assert (np.diff(np.diff(costs)) >= -1e-9).all()
+    assert (costs <= 4).mean() == pytest.approx(share, abs=0.002)
 
 
 @given(
@@ -107,7 +116,7 @@ def test_osrls_rule_refuses_several_costs() -> None:
         relabel(np.zeros((5, 3)), AugmentationConfig(fraction=0.5, rule="osrl"), np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("change", [{"fraction": -0.1}, {"degree": -1}])
+@pytest.mark.parametrize("change", [{"fraction": -0.1}, {"degree": -1}, {"spacing": 0.9}, {"spacing": np.nan}])
 def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
         AugmentationConfig(**change)
@@ -116,8 +125,8 @@ def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
 @pytest.mark.parametrize("costs", [1, 2])
 def test_relabeling_in_parts_is_relabeling_at_once(costs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     returns = np.random.default_rng(0).gamma(2.0, 10.0, (200, 1 + costs))
-    once = relabel_front(returns, fraction=0.3, generator=np.random.default_rng(1))
+    once = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
     monkeypatch.setattr("lifesafe.data.augmentation._PAIRS", 7 * len(returns))
-    parts = relabel_front(returns, fraction=0.3, generator=np.random.default_rng(1))
+    parts = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
     np.testing.assert_array_equal(parts.episodes, once.episodes)
     np.testing.assert_array_equal(parts.targets, once.targets)

@@ -212,7 +212,7 @@ def test_the_learning_rate_rises_then_falls() -> None:
 
 def test_an_averaged_policy_has_the_weights_that_were_averaged() -> None:
     learner = small_config(steps=8, average=0.5, held_out=0.2).build(random_dataset(), seed=0)
-    plain = small_config(steps=8, held_out=0.2).build(random_dataset(), seed=0)
+    plain = small_config(steps=8, average=0.0, held_out=0.2).build(random_dataset(), seed=0)
     expected: dict[str, torch.Tensor] = {}
     for step in range(8):
         learner.update(step)
