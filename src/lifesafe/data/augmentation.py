@@ -102,18 +102,19 @@ def relabel_front(
 
     Target costs are spread over those seen, each cost by itself, the closer the lower they are. The target reward lies
     anywhere between the best one seen at these costs and the best of all: whatever is asked for beyond the front, the
-    answer is the front. The episode is drawn from those within `margin` times the range of rewards below the best. The
-    front is taken as it is, a staircase, so there is no curve to fit and nothing to fail in odd data.
+    answer is the front. The episode is drawn from those that earn up to `margin` less than the best, as a fraction of
+    what the best earns above the least of all. The front is taken as it is, a staircase, so there is no curve to fit
+    and nothing to fail in odd data.
     """
     rewards, costs = returns[:, 0], returns[:, 1:]
     count = int(fraction * len(returns))
-    slack = margin * np.ptp(rewards)
     shares = np.linspace(0, 1, count)[:, None] ** spacing
     spread = costs.min(axis=0) + shares * np.ptp(costs, axis=0)
     wanted = np.column_stack([spread[:, 0], *(generator.permutation(column) for column in spread[:, 1:].T)])
-    parts = [_best_affordable(rewards, costs, part, slack, generator) for part in _chunks(wanted, len(returns))]
+    parts = [_best_affordable(rewards, costs, part, margin, generator) for part in _chunks(wanted, len(returns))]
     reachable, best, episodes = (np.concatenate(column) for column in zip(*parts, strict=True))
-    gained = best + (rewards.max() + slack - best) * generator.random(len(best))
+    highest = rewards.max() + margin * np.ptp(rewards)
+    gained = best + (highest - best) * generator.random(len(best))
     return Relabeled(episodes, np.column_stack([gained, wanted[reachable]]))
 
 
@@ -121,7 +122,7 @@ def _best_affordable(
     rewards: Float[np.ndarray, " e"],
     costs: Float[np.ndarray, "e k"],
     wanted: Float[np.ndarray, "m k"],
-    slack: float,
+    margin: float,
     generator: np.random.Generator,
 ) -> tuple[Bool[np.ndarray, " m"], Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
     """Return which costs are reachable at all, the best reward within each, and an episode hardly below it."""
@@ -129,7 +130,8 @@ def _best_affordable(
     reachable = np.any(affordable, axis=1)
     affordable = affordable[reachable]
     best = np.where(affordable, rewards, -np.inf).max(axis=1, initial=-np.inf)
-    good = affordable & (rewards[None, :] >= best[:, None] - slack)
+    enough = best - margin * (best - rewards.min())  # NOTE: of the whole range, reckless rewards would widen it
+    good = affordable & (rewards[None, :] >= enough[:, None])
     return reachable, best, np.where(good, generator.random(good.shape), -1.0).argmax(axis=1)
 
 

@@ -45,7 +45,19 @@ def test_every_target_lies_above_the_front_and_its_episode_costs_no_more() -> No
         best = returns[returns[:, 1] <= cost, 0].max()
         assert best <= reward <= 1.1 * np.ptp(returns[:, 0]) + returns[:, 0].min()
         assert returns[episode, 1] <= cost
-        assert returns[episode, 0] >= best - 0.1 * np.ptp(returns[:, 0])
+        assert returns[episode, 0] >= best - 0.1 * (best - returns[:, 0].min())
+
+
+def test_reckless_rewards_do_not_lower_what_is_imitated_at_low_costs() -> None:
+    calm = np.column_stack([np.linspace(300, 400, 101), np.zeros(101)])
+    reckless = np.column_stack([np.linspace(0, 2000, 50), np.full(50, 90.0)])
+    made = relabel_front(
+        np.concatenate([calm, reckless]), fraction=2.0, spacing=2.0, generator=np.random.default_rng(0)
+    )
+    imitated = calm[made.episodes[made.targets[:, 1] < 90], 0]
+    assert 360 <= imitated.min() < 362
+    assert imitated.max() > 398
+    assert made.targets[:, 0].max() > 2000
 
 
 @pytest.mark.parametrize(("spacing", "share"), [(1.0, 0.04), (2.0, 0.2)])
