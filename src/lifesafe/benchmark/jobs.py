@@ -1,7 +1,7 @@
 """Run a job: train, then measure; what is done is on disk, so that a killed job goes on.
 
 The protocol: the weights at the end of a training are taken, whatever they do on the system; a policy that can be asked
-is asked for the most reward in its data at a cost of just the limit; every episode that a safe search spends is counted.
+is asked for the most reward in its data at a cost of just the limit; every episode of a safe search is counted.
 """
 
 from __future__ import annotations
