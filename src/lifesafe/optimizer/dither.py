@@ -11,11 +11,30 @@ before the mean does, and the search sees it come. What is tried, certified and 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from jaxtyping import Float
 
 from lifesafe._random import generator
 from lifesafe.optimizer.problem import Problem
 from lifesafe.returns import Returns
+
+
+class Scatter(NamedTuple):
+    """How what is asked for differs from episode to episode, along each axis, raw units."""
+
+    deviations: Float[np.ndarray, " d"]
+    low: Float[np.ndarray, " d"]
+    """The least that is ever asked for: what would lie below is moved there."""
+    high: Float[np.ndarray, " d"]
+    """The most."""
+
+
+def scatter(problem: Problem) -> Scatter:
+    """Return how the problem has targets dithered; deviations are 0 if it does not."""
+    candidates = problem.candidates
+    return Scatter(problem.dither * np.array(problem.extents), candidates.min(axis=0), candidates.max(axis=0))
 
 
 def dithered(problem: Problem, target: Returns, episodes: range, purpose: str, *which: int) -> list[Returns]:
@@ -33,10 +52,10 @@ def dithered(problem: Problem, target: Returns, episodes: range, purpose: str, *
     """
     if not problem.dither:
         return [target] * len(episodes)
-    low, high = problem.candidates.min(axis=0), problem.candidates.max(axis=0)
+    deviations, low, high = scatter(problem)
     found = []
     for episode in episodes:
         draw = generator(0, "dither", purpose, *which, episode).standard_normal(len(low))
-        z = np.clip(np.array(tuple(target)) + problem.dither * np.array(problem.extents) * draw, low, high)
+        z = np.clip(np.array(tuple(target)) + deviations * draw, low, high)
         found.append(Returns(float(z[0]), z[1:].tolist()))
     return found

@@ -16,8 +16,9 @@ import lifesafe
 from lifesafe.cli.export import beside
 from lifesafe.cli.export import export as export_command
 from lifesafe.errors import CheckpointError, DependencyError
+from lifesafe.optimizer import Problem, SafeOptimizer, Schedule
 from lifesafe.policies import CDTConfig, RvSConfig, StoredPolicy, save
-from lifesafe.policies.export import TOLERANCE, Exportable, export, exportable
+from lifesafe.policies.export import TOLERANCE, Exportable, ServedTarget, export, exportable
 from lifesafe.policies.export.comparison import compare
 from lifesafe.policies.export.graph import onnx_bytes
 from lifesafe.policies.export.stepper import Stepper
@@ -494,6 +495,36 @@ def test_the_graph_of_another_policy_is_refused(exported: Path, exports: dict[st
         Stepper(exported)
 
 
+# What to ask for
+
+
+SERVED = ServedTarget((30.0, 4.0, 1.0), (20.0, 5.0), (2.0, 0.5, 0.0), (0.0, 3.5, 0.0), (31.0, 60.0, 9.0))
+
+
+def test_the_target_of_a_life_is_drawn_as_the_life_draws_it(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+    stepper = Stepper(export(policies["rvs"], tmp_path / "robot", SERVED).directory)
+    random = np.random.default_rng(0)
+    drawn = np.array([stepper.target(random) for _ in range(2000)])
+    assert (drawn >= SERVED.low).all()
+    assert (drawn <= SERVED.high).all()
+    np.testing.assert_allclose(np.median(drawn, axis=0), SERVED.returns, atol=0.15)
+    np.testing.assert_allclose(drawn[drawn[:, 0] < 31, 0].min(), 30 - 3.3 * 2, atol=2)
+    assert (drawn[:, 2] == 1.0).all()
+    assert not np.array_equal(stepper.target(), stepper.target())  # no two episodes ask for the same
+    stepper.reset(stepper.target())
+
+
+def test_without_dither_it_is_always_the_target_itself(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+    plain = dataclasses.replace(SERVED, deviations=(0.0, 0.0, 0.0))
+    stepper = Stepper(export(policies["rvs"], tmp_path / "robot", plain).directory)
+    assert stepper.target().tolist() == stepper.target().tolist() == [30.0, 4.0, 1.0]
+
+
+def test_an_export_without_a_life_names_no_target(stepper: Stepper) -> None:
+    with pytest.raises(ValueError, match="names no target, as it was not made from a life"):
+        stepper.target()
+
+
 # The command
 
 
@@ -524,6 +555,52 @@ def test_the_command_exports_a_policy_and_prints_json(tmp_path: Path, capsys: py
     assert told["largest_difference"] < TOLERANCE
     weights = json.loads((robot / "policy.json").read_text())["weights"]
     assert weights == json.loads((tmp_path / "policy" / "manifest.json").read_text())["files"]["weights.safetensors"]
+
+
+def searched(directory: Path, dither: float) -> SafeOptimizer:
+    """A life whose search has just ended, but for its training."""
+    axes = [np.linspace(100, 500, 11), np.linspace(0, 60, 11)]
+    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0, cost_bounds=(200.0,), dither=dither)
+    optimizer = SafeOptimizer.open(directory, problem, Schedule(trials=4, episodes=20))
+    random = np.random.default_rng(0)
+    while trial := optimizer.ask():
+        asked = optimizer.targets(trial)
+        optimizer.tell(trial, [Returns(each.reward, random.poisson(0.1 * each.costs[0] + 1)) for each in asked])
+    return optimizer
+
+
+@pytest.mark.parametrize("dither", [0.0, 0.05])
+def test_the_command_takes_the_target_of_a_life_along(
+    tmp_path: Path, dither: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(shaken("cdt"), tmp_path / "policy")
+    with searched(tmp_path, dither) as optimizer:  # and a life that is running does not mind
+        assert optimizer.best is not None
+        assert export_command(tmp_path, json=True) == 0
+        best = optimizer.best.target
+        assert len(optimizer.operation) == 0  # nothing is served by being exported
+    told = json.loads(capsys.readouterr().out)["target"]
+    assert told["returns"] == list(best)
+    assert told["limits"] == [20.0]
+    assert told["deviations"] == [400 * dither, 60 * dither]
+    assert (told["low"], told["high"]) == ([100.0, 0.0], [500.0, 60.0])
+    assert Stepper(tmp_path / "export").about["target"] == told
+    assert export_command(tmp_path, out=tmp_path / "again") == 0
+    said = capsys.readouterr().out
+    assert f"Target: ({best.reward:.5g}, {best.costs[0]:.5g}), found to keep the limit 20" in said
+    assert ("drawn anew for every episode, with deviations (20, 3)" in said) == (dither > 0)
+    assert "stepper.reset(stepper.target())" in said
+
+
+def test_a_life_that_has_found_nothing_is_exported_without_a_target(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(shaken("cdt"), tmp_path / "policy")
+    problem = Problem.on_grid([np.linspace(100, 500, 11), np.linspace(0, 60, 11)], seeds=[Returns(200, 0)], limits=20.0)
+    SafeOptimizer.open(tmp_path, problem).close()
+    assert export_command(tmp_path) == 0
+    assert "Target: none; this is no life, or it serves no target." in capsys.readouterr().out
+    assert "target" not in Stepper(tmp_path / "export").about
 
 
 def test_the_command_refuses_what_is_no_policy(tmp_path: Path) -> None:

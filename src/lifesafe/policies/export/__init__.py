@@ -2,6 +2,6 @@
 
 from lifesafe.policies.export.comparison import Comparison
 from lifesafe.policies.export.steps import Exportable, exportable
-from lifesafe.policies.export.writing import TOLERANCE, Exported, export
+from lifesafe.policies.export.writing import TOLERANCE, Exported, ServedTarget, export
 
-__all__ = ["TOLERANCE", "Comparison", "Exportable", "Exported", "export", "exportable"]
+__all__ = ["TOLERANCE", "Comparison", "Exportable", "Exported", "ServedTarget", "export", "exportable"]

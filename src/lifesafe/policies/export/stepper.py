@@ -3,7 +3,7 @@
     from stepper import Stepper
 
     stepper = Stepper("exported")
-    stepper.reset((300.0, 20.0))               # the target: reward, then every cost, of the episode that begins
+    stepper.reset(stepper.target())            # begin an episode; or with a target of yours: reward, then every cost
     while ...:
         action = stepper.act(observation)      # within [-1, 1], as the actions in the data that it learned from
         ...                                    # the robot moves
@@ -74,6 +74,22 @@ class Stepper:
         self._acted[chosen] = False
         for kept in (self._actions, *self._state.values()):
             kept[chosen] = 0.0
+
+    def target(self, random: np.random.Generator | None = None) -> NDArray[np.float64]:
+        """Return what to ask for in an episode: the target that the life had found, dithered as it was tried.
+
+        Draw anew for every episode: what was found to keep the limits is the mean over such draws.
+        """
+        served = self.about.get("target")
+        if served is None:
+            raise ValueError(
+                "This export names no target, as it was not made from a life that had found one. Give reset a target"
+                " that was tried on this system, or export the life."
+            )
+        draw = (random or np.random.default_rng()).standard_normal(len(served["returns"]))
+        asked = np.array(served["returns"]) + np.array(served["deviations"]) * draw
+        bounded: NDArray[np.float64] = np.clip(asked, served["low"], served["high"])
+        return bounded
 
     def act(self, observation: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
         """Return the next action of every row, or of those named, given what it sees now."""

@@ -1,12 +1,13 @@
 """Write a policy as a directory that runs without PyTorch and without lifesafe.
 
 It holds `policy.onnx` (one step of any number of episodes, see steps.py), `stepper.py` (stepper.py, as it is) and
-`policy.json`, which says what the two need to know of each other, how the export was verified, and where it came from.
+`policy.json`, which says what the two need to know of each other, what to ask the policy for, how the export was
+verified, and where it came from.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -26,6 +27,25 @@ STEPPER = "stepper.py"
 
 
 @dataclass(frozen=True)
+class ServedTarget:
+    """The target that a life operates, or is about to.
+
+    Attributes:
+        returns: Reward, then every cost, to ask for; if it is dithered, the middle of what is asked for.
+        limits: What it was found to keep.
+        deviations: By how much what is asked for differs from episode to episode; zeros without dither.
+        low: The least that is asked for.
+        high: The most.
+    """
+
+    returns: tuple[float, ...]
+    limits: tuple[float, ...]
+    deviations: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Exported:
     """An exported policy.
 
@@ -40,12 +60,13 @@ class Exported:
     comparison: Comparison
 
 
-def export(policy: StoredPolicy, directory: str | Path) -> Exported:
+def export(policy: StoredPolicy, directory: str | Path, target: ServedTarget | None = None) -> Exported:
     """Write a policy so that it runs with NumPy and ONNX Runtime alone, having checked that it acts the same.
 
     Args:
         policy: Any that `train` or `load` returned.
         directory: Where to; it must not exist yet, or be empty. It is there whole or not at all.
+        target: What the stepper asks for unless told otherwise.
 
     Raises:
         CheckpointError: If there is something in the directory, it cannot be written, policies of this class cannot
@@ -60,7 +81,7 @@ def export(policy: StoredPolicy, directory: str | Path) -> Exported:
         raise CheckpointError("Weights of the policy are not finite, so its actions would not be: train it again.")
     found = exportable(policy)
     content = {MODEL: onnx_bytes(found), STEPPER: files(__package__).joinpath(STEPPER).read_bytes()}
-    about = _about(policy, found, content)
+    about = _about(policy, found, content) | ({} if target is None else {"target": asdict(target)})
     with writing_whole(directory) as unfinished:
         for name, data in content.items():
             write_atomic(unfinished / name, data)
