@@ -26,7 +26,7 @@ from lifesafe.lifetime.simulation import check_simulator, simulate
 from lifesafe.lifetime.trials import cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
-from lifesafe.optimizer.problem import check_dither
+from lifesafe.optimizer.decision import check_steps
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
@@ -144,6 +144,7 @@ class Lifetime:
 
         Raises:
             ConfigError: If there is no run and no task is given, or the run was begun otherwise.
+            DatasetError: If the logs are too few to search by, or none keeps the limits.
         """
         directory = Path(directory)
         recorded = manifests.read_manifest(directory)
@@ -160,7 +161,6 @@ class Lifetime:
             monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
-        check_dither(dither or 0.0)  # now, and not after hours of training
         if simulator is not None:
             check_simulator(simulator, task)
         if config is None:
@@ -182,6 +182,8 @@ class Lifetime:
             workers=workers,
         )
         life._fingerprint = known or life._dataset().fingerprint
+        if recorded is None:  # what cannot be searched is refused now, and not after hours of training
+            check_steps(life._from_logs(), life._schedule)
         manifests.begin(directory, life._manifest())
         return life
 
@@ -320,8 +322,8 @@ class Lifetime:
 
         return bool(read_events(self.directory / "journal.sqlite"))
 
-    def _problem(self) -> Problem:
-        problem = problem_of(
+    def _from_logs(self) -> Problem:
+        return problem_of(
             self.task,
             self._dataset().returns,
             delta=self._delta,
@@ -330,6 +332,9 @@ class Lifetime:
             relabeled=_relabels(self.config),
             dither=self._dither,
         )
+
+    def _problem(self) -> Problem:
+        problem = self._from_logs()
         # Found only now: once the search has begun, what was simulated is in its record.
         recorded = (manifests.read_manifest(self.directory) or {}).get("simulator")
         simulator = self._simulator or (None if recorded is None else _task_of(recorded, self.directory))

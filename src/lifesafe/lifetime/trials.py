@@ -14,6 +14,7 @@ from lifesafe.environments import Evaluator, Task
 from lifesafe.operation import Monitor
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.certificates import LEVEL, bet_won
+from lifesafe.optimizer.problem import grid_points
 from lifesafe.returns import Returns, returns_array
 from lifesafe.theory.betting import safety_test
 
@@ -36,8 +37,8 @@ def cost_bounds(task: Task) -> tuple[float, ...]:
 def schedule_for(limits: Sequence[float], bounds: Sequence[float], dither: float = 0.0) -> Schedule:
     """Return the same for limits and the largest possible costs of an episode; by the score if these are not known."""
     schedule = Schedule(on_violation="hold")
-    if dither:
-        schedule = replace(schedule, reach=min(schedule.reach, dither))
+    next_point = 1 / (grid_points(len(limits)) - 1)  # with many costs, further away than a step would be long
+    schedule = replace(schedule, reach=max(min(schedule.reach, dither or schedule.reach), next_point))
     if not bounds:
         return schedule
     count = seed_episodes(limits, bounds, schedule.episodes)

@@ -13,7 +13,7 @@ from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.recommendation import recommend
 from lifesafe.optimizer.schedule import Schedule, Stage
-from lifesafe.optimizer.sets import expander, frontier, safe_set
+from lifesafe.optimizer.sets import SLACK, expander, frontier, safe_set
 from lifesafe.optimizer.state import State, known_now
 
 
@@ -89,6 +89,25 @@ def is_over(state: State) -> bool:
     """Return whether the trials are used up, or a violation ends the run."""
     stopped = state.schedule.on_violation == "stop" and state.exceeded
     return stopped or state.trial > state.schedule.trials
+
+
+def check_steps(problem: Problem, schedule: Schedule) -> None:
+    """Refuse candidates so far apart that a search could never leave its seeds.
+
+    Raises:
+        ConfigError: If no seed has another candidate within the reach.
+    """
+    if problem.lipschitz:  # its steps are as long as the slopes allow
+        return
+    X = problem.scaled
+    distances = np.abs(X[:, :, None] - X[:, None, list(problem.seeds)]).max(axis=0)
+    nearest = float(distances[distances > 0].min())
+    if nearest > schedule.reach + SLACK:
+        raise ConfigError(
+            f"The candidate nearest to a seed is {nearest:.3g} of an axis away, and no step may be longer than the reach,"
+            f" {schedule.reach:g}: nothing but the seeds could be tried. Give a reach of {nearest:.3g} or more, a wider"
+            " dither if there is one, or candidates that lie closer."
+        )
 
 
 def check_prior(problem: Problem, schedule: Schedule) -> None:

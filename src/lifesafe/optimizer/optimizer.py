@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 from lifesafe._config import from_plain, to_plain
 from lifesafe.errors import GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
 from lifesafe.optimizer.confidence import Bands, raw_bands
-from lifesafe.optimizer.decision import Decision, admissible, check_prior, decide, is_done
+from lifesafe.optimizer.decision import Decision, admissible, check_prior, check_steps, decide, is_done
 from lifesafe.optimizer.dither import dithered
 from lifesafe.optimizer.journal import Event, Journal
 from lifesafe.optimizer.problem import Problem
@@ -48,6 +48,10 @@ class SafeOptimizer:
 
     def __init__(self, problem: Problem, schedule: Schedule | None = None) -> None:
         schedule = schedule or Schedule()
+        check_steps(problem, schedule)
+        self._start(problem, schedule)
+
+    def _start(self, problem: Problem, schedule: Schedule) -> None:
         check_prior(problem, schedule)
         self._state = State(problem, schedule)
         self._journal: Journal | None = None
@@ -346,7 +350,8 @@ class SafeOptimizer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)  # they were given when the events happened
             opened = events[0].body
-            optimizer = cls(Problem.from_plain(opened["problem"]), from_plain(Schedule, opened["schedule"]))
+            optimizer = cls.__new__(cls)  # a record is taken as it is, even of a search that could not move
+            optimizer._start(Problem.from_plain(opened["problem"]), from_plain(Schedule, opened["schedule"]))
             for event in events[1:]:
                 optimizer._repeat(event, source)
         return optimizer

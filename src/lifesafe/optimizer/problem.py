@@ -19,6 +19,7 @@ from lifesafe.optimizer.simulated import Simulated
 from lifesafe.returns import Returns, return_names, returns_array
 
 _GRID = 60  # points per axis of the default candidate grid
+_COARSE = 0.5  # share of an axis: where less of it has episodes near it, the points go there
 _SUPPORT = 0.15  # distance, in axis lengths, within which a target needs offline episodes ...
 _NEIGHBORS = 10  # ... and how many
 _HIGHEST = 3.0  # target cost of the default candidates, in limits
@@ -111,7 +112,7 @@ class Problem:
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits: a conservative policy may
         need a target far above the limit, but steps are fractions of an axis, and must be small beside the limit.
         Targets far from every episode are left out: the policy has seen nothing like them, and Theorem 1 does not hold
-        there. The seeds ask for no cost, and for rewards as the episodes that cost least have them: first a middling
+        there; where that leaves less than half of an axis, the grid is drawn anew over what is left. The seeds ask for no cost, and for rewards as the episodes that cost least have them: first a middling
         one, then less and more, should it fail.
 
         Args:
@@ -135,13 +136,14 @@ class Problem:
         calm = seen[relative <= min(max(0.5, float(np.quantile(relative, 0.1))), 1.0)]  # no seed above a limit
         if relative.min() > 1:
             raise DatasetError(
-                f"No offline episode keeps the limits {tuple(b)}: the cheapest costs {seen[relative.argmin(), 1:]}. "
-                "Raise the limits, or give seeds that are known to be safe."
+                f"No offline episode keeps the limits {tuple(b.tolist())}: the cheapest costs"
+                f" {tuple(seen[relative.argmin(), 1:].tolist())}. Raise the limits, or give seeds that are known to be safe."
             )
-        points = max(5, min(_GRID, int(_LARGEST ** (1 / seen.shape[1]))))
-        axes = [np.linspace(seen[:, 0].min(), seen[:, 0].max(), points)]
-        axes += [np.linspace(0.0, _HIGHEST * limit, points) for limit in b]
-        Z = _supported(_product(axes), seen)
+        points = grid_points(len(b))
+        low, high = np.array([seen[:, 0].min(), *np.zeros(len(b))]), np.array([seen[:, 0].max(), *(_HIGHEST * b)])
+        Z = _supported(_grid(low, high, points), seen, low, high - low)
+        if len(Z) and (np.ptp(Z, axis=0) < _COARSE * (high - low)).any():
+            Z = _supported(_grid(Z.min(axis=0), Z.max(axis=0), points), seen, low, high - low)
         modest: Bool[np.ndarray, " n"] = np.all(Z[:, 1:] <= b, axis=1)
         if not modest.any() or (np.ptp(Z, axis=0) <= 0).any():
             raise DatasetError(
@@ -338,11 +340,24 @@ def _product(axes: Sequence[Float[np.ndarray, " _"]]) -> Float[np.ndarray, "n d"
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _supported(candidates: Float[np.ndarray, "n d"], seen: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "k d"]:
-    """Return the candidates that have enough offline episodes near them, every axis measured by its range."""
+def _grid(low: Float[np.ndarray, " d"], high: Float[np.ndarray, " d"], points: int) -> Float[np.ndarray, "n d"]:
+    return _product(list(np.linspace(low, high, points).T))
+
+
+def grid_points(costs: int) -> int:
+    """Return how many points each axis of a default grid has, for so many costs."""
+    return max(5, min(_GRID, int(_LARGEST ** (1 / (1 + costs)))))
+
+
+def _supported(
+    candidates: Float[np.ndarray, "n d"],
+    seen: Float[np.ndarray, "m d"],
+    low: Float[np.ndarray, " d"],
+    extent: Float[np.ndarray, " d"],
+) -> Float[np.ndarray, "k d"]:
+    """Return the candidates that have enough offline episodes near them, every axis measured by its extent."""
     from scipy.spatial import cKDTree  # only here: it would double the time that `import lifesafe` takes
 
-    low, extent = candidates.min(axis=0), np.ptp(candidates, axis=0)
     count = min(_NEIGHBORS, len(seen))
     distances, _ = cKDTree((seen - low) / extent).query((candidates - low) / extent, k=[count])
     return candidates[np.asarray(distances)[:, 0] <= _SUPPORT]

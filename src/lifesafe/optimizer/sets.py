@@ -18,7 +18,7 @@ from lifesafe.optimizer.confidence import Confidence, combined
 from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.schedule import Schedule
 
-_SLACK = 1e-9  # rounding of distances on a grid
+SLACK = 1e-9  # rounding of distances on a grid
 _OPTIMISM = 0.5  # share of the band by which a fantasy comes out better than expected
 _CHARGE = 0.3  # reward (in ranges of its axis) that one limit of cost is worth when choosing where to expand
 _CELL = 0.25  # side of the cells, in reaches, of which only the most valuable target is looked at
@@ -28,7 +28,7 @@ _CHUNK = 64  # cells of the frontier judged at a time
 
 def safe_set(known: Confidence, distance: Float[np.ndarray, " n"], reach: float) -> Bool[np.ndarray, " n"]:
     """Return the targets whose risk fits the allowance, no further than the reach from a target already tried."""
-    return (known.risk <= known.allowance) & (distance <= reach + _SLACK)
+    return (known.risk <= known.allowance) & (distance <= reach + SLACK)
 
 
 def lipschitz_safe_set(
@@ -85,7 +85,7 @@ def frontier_mask(
     it certifies within the reach of the trial.
     """
     floor = known.reward_lower[safe].max() if safe.any() else -np.inf
-    mask = ~safe & ~closed & (distance <= 2 * reach + _SLACK) & (known.reward_upper > floor)
+    mask = ~safe & ~closed & (distance <= 2 * reach + SLACK) & (known.reward_upper > floor)
     mask &= (known.cost_lower <= known.limits[:, None]).all(axis=0)
     return np.asarray(mask)
 
@@ -115,7 +115,7 @@ def expander(
         return None
     for start in range(0, len(front), _CHUNK):
         judged = front[start : start + _CHUNK]
-        near = np.minimum(_apart(X, tried, judged), distance[judged]) <= schedule.reach + _SLACK
+        near = np.minimum(_apart(X, tried, judged), distance[judged]) <= schedule.reach + SLACK
         rows, columns = near.any(axis=1), near.any(axis=0)
         if not rows.any():
             continue

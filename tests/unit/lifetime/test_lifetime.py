@@ -12,7 +12,7 @@ from lifesafe.environments.rollout import Rollout
 from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
 from lifesafe.lifetime import Lifetime, Phase
 from lifesafe.lifetime.trials import run_trial
-from lifesafe.optimizer import SafeOptimizer, Stage
+from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.journal import read_events
 from lifesafe.policies import CDTConfig, train
 from lifesafe.returns import Returns
@@ -152,7 +152,16 @@ def test_lower_limits_start_from_what_was_cheap_or_are_refused(lived: Path, tmp_
 
 
 def test_the_paper_names_no_start_for_tasks_it_does_not_have(tmp_path: Path) -> None:
-    with small_life(tmp_path / "life", start="paper") as life:
-        life.train()
-        with pytest.raises(ConfigError, match="The paper names no targets to start from for 'PointCircle'"):
-            life.optimize()
+    with pytest.raises(ConfigError, match="The paper names no targets to start from for 'PointCircle'"):
+        small_life(tmp_path / "life", start="paper")
+    assert not (tmp_path / "life").exists()
+
+
+def test_what_cannot_be_searched_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    logged = data()
+    costly = logged.select([i for i, (_, cost) in enumerate(logged.returns) if cost > 5])
+    with pytest.raises(DatasetError, match=r"No offline episode keeps the limits \(5.0,\): the cheapest costs \(6.0,\)\."):
+        Lifetime.open(tmp_path / "life", task("PointCircle", limits=5.0), CONFIG, data=costly)
+    with pytest.raises(ConfigError, match=r"no step may be longer than the reach, 0\.001: nothing but the seeds"):
+        small_life(tmp_path / "life", schedule=Schedule(reach=0.001))
+    assert not (tmp_path / "life").exists()

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from lifesafe.environments import task
-from lifesafe.errors import GuaranteeWarning
+from lifesafe.errors import ConfigError, GuaranteeWarning
 from lifesafe.lifetime.trials import default_schedule, run_trial, schedule_for, seed_episodes
 from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.certificates import LEVEL
+from lifesafe.optimizer.decision import check_steps
+from lifesafe.optimizer.problem import grid_points
 from lifesafe.returns import Returns
 from lifesafe.theory.betting import safety_test
 
@@ -37,6 +39,19 @@ def test_with_dither_no_step_is_longer_than_its_deviation() -> None:
     assert schedule_for([20.0], [300.0], 0.05) == replace(schedule_for([20.0], [300.0]), reach=0.05)
     assert schedule_for([20.0], [300.0], 0.2).reach == Schedule().reach
     assert schedule_for([20.0], [], 0.05) == Schedule(on_violation="hold", reach=0.05)
+
+
+@pytest.mark.parametrize("costs", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("dither", [0.0, 0.001, 0.05])
+def test_a_step_always_leads_to_another_candidate(costs: int, dither: float) -> None:
+    rng = np.random.default_rng(0)
+    returns = np.column_stack([rng.uniform(0, 500, 3000), *(rng.gamma(1.0, 5.0, 3000) for _ in range(costs))])
+    problem = Problem.from_returns(returns, limits=[20.0] * costs, dither=dither)
+    schedule = schedule_for([20.0] * costs, [], dither)
+    check_steps(problem, schedule)
+    assert schedule.reach >= 1 / (grid_points(costs) - 1)
+    with pytest.raises(ConfigError, match="nothing but the seeds could be tried. Give a reach of"):
+        check_steps(problem, replace(schedule, reach=0.9 / (grid_points(costs) - 1)))
 
 
 class Machine:

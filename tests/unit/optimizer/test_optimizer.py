@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lifesafe._config import to_plain
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
 from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage
-from lifesafe.optimizer.journal import read_events
+from lifesafe.optimizer.journal import Journal, read_events
 from lifesafe.returns import Returns
 from properties.runs import Plant, advance, lively, quick, snapshot
 
@@ -26,7 +27,7 @@ TESTS = Path(__file__).parents[2]
 
 @pytest.fixture
 def system() -> Plant:
-    return lively(np.random.default_rng(3), size=7)
+    return lively(np.random.default_rng(3), size=11)
 
 
 def run_in(place: Path, system: Plant, trials: int = 3) -> None:
@@ -311,7 +312,7 @@ def refused(call, *arguments):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
-system = lively(np.random.default_rng(3), size=7)
+system = lively(np.random.default_rng(3), size=11)
 with SafeOptimizer.open(sys.argv[1], system.problem, quick()) as optimizer:
     advance(optimizer, system, np.random.default_rng(0), 2)
     print(refused(optimizer.ask))
@@ -387,8 +388,24 @@ def test_a_replay_is_the_same_whatever_the_number_of_threads(tmp_path: Path, siz
 
 
 def grid(**changes: Any) -> Problem:
-    axes = [np.linspace(0, 500, 5), np.linspace(0, 60, 5)]
+    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 5)]
     return Problem.on_grid(axes, seeds=[Returns(0, 0)], limits=20.0, **changes)
+
+
+def test_a_search_that_could_not_leave_its_seed_is_refused_but_a_record_of_one_is_opened(tmp_path: Path) -> None:
+    axes = [np.linspace(0, 500, 5), np.linspace(0, 60, 5)]
+    far = Problem.on_grid(axes, seeds=[Returns(100, 0)], limits=20.0)
+    with pytest.raises(ConfigError, match=r"0.25 of an axis away.*than the reach, 0.1.*Give a reach of 0.25 or more"):
+        SafeOptimizer.open(tmp_path, far)
+    journal = Journal.open(tmp_path / "journal.sqlite")  # as an earlier version began it
+    body = {"problem": far.to_plain(), "schedule": to_plain(Schedule()), "fingerprint": far.fingerprint}
+    journal.append("opened", body)
+    journal.close()
+    with SafeOptimizer.open(tmp_path, far) as optimizer:
+        trial = optimizer.ask()
+        assert trial is not None
+        assert trial.stage is Stage.SEED
+    assert SafeOptimizer(far, Schedule(reach=0.25)).ask() is not None
 
 
 def test_a_refused_problem_leaves_a_place_where_another_may_begin(tmp_path: Path) -> None:

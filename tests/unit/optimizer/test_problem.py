@@ -169,6 +169,19 @@ def test_offline_returns_take_further_settings() -> None:
     assert made.cost_bounds == (1000.0,)
 
 
+def test_logs_that_cost_little_have_as_fine_a_grid_as_others() -> None:
+    rng = np.random.default_rng(0)
+    returns = [Returns(r, c) for r, c in zip(rng.uniform(50, 450, 400), rng.uniform(0, 5, 400), strict=True)]
+    made = Problem.from_returns(returns, limits=20.0)
+    costs = np.unique(made.candidates[:, 1])
+    assert costs.max() < 20.0  # and nothing further from the logs than before
+    assert len(costs) == 60
+    wide = Problem.from_returns([*returns, *[Returns(200 + i, 60) for i in range(12)]], limits=20.0)
+    costs = np.unique(wide.candidates[:, 1])
+    assert costs.max() == 60.0
+    assert np.diff(costs).min() == pytest.approx(60 / 59)  # of the whole axis, whatever is left out between
+
+
 @pytest.mark.parametrize(
     ("returns", "limits", "error", "message"),
     [

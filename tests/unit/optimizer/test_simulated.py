@@ -14,7 +14,7 @@ from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.priors import to_scale
 from lifesafe.returns import Returns
 
-AXES = [np.linspace(0, 500, 9), np.linspace(0, 60, 7)]
+AXES = [np.linspace(0, 500, 17), np.linspace(0, 60, 7)]
 PLAIN = Problem.on_grid(AXES, seeds=[Returns(125, 10)], limits=20.0)
 M = len(PLAIN.candidates)
 
@@ -196,7 +196,7 @@ def test_a_simulation_of_the_wrong_shape_or_without_numbers_is_refused(given: An
 
 
 def test_a_simulation_must_fit_its_problem_and_be_used() -> None:
-    with pytest.raises(ConfigError, match=r"shape \(2, 5\) for 63 candidates and 1 costs; give 2 rows of 63"):
+    with pytest.raises(ConfigError, match=r"shape \(2, 5\) for 119 candidates and 1 costs; give 2 rows of 119"):
         PLAIN.with_simulated(Simulated(means=np.zeros((2, 5))))
     with pytest.raises(ConfigError, match="needs a simulation"):
         replace(PLAIN, priors=residual_priors())
