@@ -112,8 +112,9 @@ class Problem:
         The reward axis spans the returns seen, each cost axis runs from 0 to three limits: a conservative policy may
         need a target far above the limit, but steps are fractions of an axis, and must be small beside the limit.
         Targets far from every episode are left out: the policy has seen nothing like them, and Theorem 1 does not hold
-        there; where that leaves less than half of an axis, the grid is drawn anew over what is left. The seeds ask for no cost, and for rewards as the episodes that cost least have them: first a middling
-        one, then less and more, should it fail.
+        there; where that leaves less than half of an axis, the grid is drawn anew over what is left. The seeds ask for
+        no cost, and for rewards as the episodes that cost least have them: first a middling one, then less and more,
+        should it fail.
 
         Args:
             returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
@@ -137,7 +138,8 @@ class Problem:
         if relative.min() > 1:
             raise DatasetError(
                 f"No offline episode keeps the limits {tuple(b.tolist())}: the cheapest costs"
-                f" {tuple(seen[relative.argmin(), 1:].tolist())}. Raise the limits, or give seeds that are known to be safe."
+                f" {tuple(seen[relative.argmin(), 1:].tolist())}. Raise the limits, or give seeds that are known to be"
+                " safe."
             )
         points = grid_points(len(b))
         low, high = np.array([seen[:, 0].min(), *np.zeros(len(b))]), np.array([seen[:, 0].max(), *(_HIGHEST * b)])

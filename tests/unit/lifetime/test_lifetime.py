@@ -160,7 +160,9 @@ def test_the_paper_names_no_start_for_tasks_it_does_not_have(tmp_path: Path) -> 
 def test_what_cannot_be_searched_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     logged = data()
     costly = logged.select([i for i, (_, cost) in enumerate(logged.returns) if cost > 5])
-    with pytest.raises(DatasetError, match=r"No offline episode keeps the limits \(5.0,\): the cheapest costs \(6.0,\)\."):
+    with pytest.raises(
+        DatasetError, match=r"No offline episode keeps the limits \(5.0,\): the cheapest costs \(6.0,\)\."
+    ):
         Lifetime.open(tmp_path / "life", task("PointCircle", limits=5.0), CONFIG, data=costly)
     with pytest.raises(ConfigError, match=r"no step may be longer than the reach, 0\.001: nothing but the seeds"):
         small_life(tmp_path / "life", schedule=Schedule(reach=0.001))
