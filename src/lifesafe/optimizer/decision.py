@@ -105,8 +105,8 @@ def check_steps(problem: Problem, schedule: Schedule) -> None:
     if nearest > schedule.reach + SLACK:
         raise ConfigError(
             f"The candidate nearest to a seed is {nearest:.3g} of an axis away, and no step may be longer than the"
-            f" reach, {schedule.reach:g}: nothing but the seeds could be tried. Give a reach of {nearest:.3g} or more, a wider"
-            " dither if there is one, or candidates that lie closer."
+            f" reach, {schedule.reach:g}: nothing but the seeds could be tried. Give a reach of {nearest:.3g} or more,"
+            " a wider dither if there is one, or candidates that lie closer."
         )
 
 
