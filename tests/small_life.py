@@ -22,6 +22,9 @@ def data() -> Dataset:
 
 
 def small_life(directory: Path, limit: float = 20.0, **changes: Any) -> Lifetime:
-    """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none."""
-    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 2, **changes}
+    """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none.
+
+    It is not dithered, unlike others, so that its few trials get somewhere.
+    """
+    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 2, "dither": 0.0, **changes}
     return Lifetime.open(directory, task("PointCircle", limits=limit), CONFIG, **settings)

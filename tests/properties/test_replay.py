@@ -39,7 +39,7 @@ def act(optimizer: SafeOptimizer, system: Plant, rng: np.random.Generator, actio
 @given(seed=st.integers(0, 10_000), actions=actions, costs=st.sampled_from([1, 2]))
 def test_replaying_the_journal_gives_the_live_optimizer_bit_for_bit(seed: int, actions: list[str], costs: int) -> None:
     rng = np.random.default_rng(seed)
-    system = lively(rng, size=(0, 7, 4)[costs], costs=costs, mixture=(1, 3)[seed % 2])
+    system = lively(rng, size=(0, 7, 5)[costs], costs=costs, mixture=(1, 3)[seed % 2])
     if seed % 3 == 0:  # a cliff that the model knows nothing of, so that trials go wrong
         system.means[system.means[:, 0] > 200, 1] += 80.0
     with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
@@ -84,7 +84,7 @@ def test_events_that_are_no_record_of_an_optimizer_are_refused() -> None:
         SafeOptimizer.replay([])
     system = lively(np.random.default_rng(0), size=5)
     with tempfile.TemporaryDirectory() as place:
-        SafeOptimizer.open(place, system.problem).close()
+        SafeOptimizer.open(place, system.problem, quick()).close()
         (opened,) = read_events(Path(place) / "journal.sqlite")
     with pytest.raises(JournalError, match="unknown kind 'sung'"):
         SafeOptimizer.replay([opened, Event(2, "sung", {}, "", "")])

@@ -96,7 +96,7 @@ def test_unknown_closed_and_foreign_trials_change_nothing(seed: int, prefix: int
 
 
 def test_a_trial_of_another_problem_is_foreign() -> None:
-    optimizer, other = (SafeOptimizer(lively(np.random.default_rng(0), size=n).problem) for n in (6, 7))
+    optimizer, other = (SafeOptimizer(lively(np.random.default_rng(0), size=n).problem, quick()) for n in (6, 7))
     trial, theirs = optimizer.ask(), other.ask()
     assert trial is not None
     assert theirs is not None

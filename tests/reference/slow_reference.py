@@ -274,7 +274,7 @@ class Reference:
             tried = {j for j, _, _ in self.told}
             return safe | {i for i in self.lipschitz_set - self.closed if i in tried or not self.holding}
         known = self.known()
-        reach = 0.0 if self.holding else self.schedule.reach + sets._SLACK
+        reach = 0.0 if self.holding else self.schedule.reach + sets.SLACK
         for i in range(len(self.points)):
             fits = known["risk"][i] <= known["allowance"] * (1 + slack)
             if fits and self.distance(i) <= reach and i not in self.closed:
@@ -337,7 +337,7 @@ class Reference:
         floor = max(known["reward_lower"][i] for i in safe)
         front = []
         for i in range(len(self.points)):
-            if i in safe or i in self.closed or self.distance(i) > 2 * self.schedule.reach + sets._SLACK:
+            if i in safe or i in self.closed or self.distance(i) > 2 * self.schedule.reach + sets.SLACK:
                 continue
             hopeful = all(v <= b for v, b in zip(known["lower"][:, i], self.limits(), strict=True))
             if hopeful and known["reward_upper"][i] > floor:
@@ -368,7 +368,7 @@ class Reference:
         near = {f: self.distance(f) for f in front}
         models = [cost.components(pretend=True) for cost in self.costs]
         for c in tried:
-            within = [f for f in front if min(self.apart(c, f), near[f]) <= self.schedule.reach + sets._SLACK]
+            within = [f for f in front if min(self.apart(c, f), near[f]) <= self.schedule.reach + sets.SLACK]
             if not within:
                 continue
             for f, margin in zip(within, self.margins(known, models, c, within), strict=True):

@@ -11,7 +11,7 @@ from typing import Any
 from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_plain
 from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
 from lifesafe.errors import ConfigError
-from lifesafe.lifetime import Start
+from lifesafe.lifetime import DITHER, Start
 from lifesafe.optimizer.problem import check_dither
 from lifesafe.policies import LearnerConfig
 
@@ -37,7 +37,7 @@ class Grid:
     """How many trials of a safe search, at the most."""
     start: Start = "data"
     """Where a safe search begins: see `Lifetime.open`."""
-    dither: float = 0.0
+    dither: float = DITHER
     """How much what a safe search asks for differs from episode to episode: see `Lifetime.open`."""
 
     def __post_init__(self) -> None:

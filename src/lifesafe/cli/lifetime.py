@@ -43,7 +43,7 @@ def run(
     method: Conditioned = "cdt",
     settings: Settings = (),
     start: Literal["data", "calm", "paper"] = "data",
-    dither: float = 0.0,
+    dither: float = 0.05,
     simulator: str | None = None,
     trials: int = 30,
     episodes: int = 100,
@@ -86,9 +86,9 @@ def run(
         start: Where the search begins. data: at all reward and no cost for a CDT that was trained on relabeled
             episodes, as it is unless you change that; for others, and with calm for all, at a middling reward of the
             cheap logged episodes and no cost: better if the training was short. paper: in the paper's box.
-        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. For machines
-            that repeat themselves so exactly that no trial tells how near an edge is beyond which costs jump; with 0.05
-            falls are rarer and shallow, and some reward is lost.
+        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. It lets a
+            trial tell how near an edge is beyond which costs jump, even on a machine that repeats itself exactly; 0
+            turns it off, where episodes differ enough by themselves.
         simulator: A task that stands for the real one. The policy is run there first, and what it returns becomes the
             prior: of use if the simulator is right about where costs rise, dangerous if it is not.
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the

@@ -2,6 +2,6 @@
 
 from lifesafe.lifetime.lifetime import Lifetime, Phase, Served, Start
 from lifesafe.lifetime.simulation import simulate
-from lifesafe.lifetime.trials import default_schedule
+from lifesafe.lifetime.trials import DITHER, default_schedule
 
-__all__ = ["Lifetime", "Phase", "Served", "Start", "default_schedule", "simulate"]
+__all__ = ["DITHER", "Lifetime", "Phase", "Served", "Start", "default_schedule", "simulate"]

@@ -23,7 +23,7 @@ from lifesafe.interfaces import Policy
 from lifesafe.lifetime import manifest as manifests
 from lifesafe.lifetime.seeds import problem_of, seeds_under
 from lifesafe.lifetime.simulation import check_simulator, simulate
-from lifesafe.lifetime.trials import cost_bounds, default_schedule, run_trial
+from lifesafe.lifetime.trials import DITHER, cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.decision import check_steps
@@ -135,9 +135,10 @@ class Lifetime:
                 for all reward at no cost, others as with "calm": for a middling reward of the cheap episodes, at no
                 cost; that suits a CDT, too, if its training was short. The "paper" names a box for each of its tasks.
                 All are certified before anything else is tried.
-            dither: How much what is asked for differs from episode to episode, as a fraction of each axis; 0 unless
-                given. For machines that repeat themselves so exactly that no trial tells how near an edge is, beyond
-                which costs jump: see `lifesafe.optimizer.dither`.
+            dither: How much what is asked for differs from episode to episode, as a fraction of each axis; 0.05
+                unless given. It lets a trial tell how near an edge is beyond which costs jump, even on a machine that
+                repeats itself exactly: see `lifesafe.optimizer.dither`. A schedule of your own should have a `reach`
+                no longer than it.
             simulator: A task that stands for the real one. The trained policy is run there first, and what it
                 returns is the prior of the search; see `lifesafe.lifetime.simulation`.
             workers: Processes that run episodes; 0 for none but this one.
@@ -167,6 +168,7 @@ class Lifetime:
             from lifesafe.policies import CDTConfig
 
             config = CDTConfig()
+        dither = DITHER if dither is None else dither
         life = cls(
             directory,
             task,
@@ -174,10 +176,10 @@ class Lifetime:
             data=Path(data) if isinstance(data, str) else data,
             seed=0 if seed is None else seed,
             delta=0.1 if delta is None else delta,
-            schedule=schedule or default_schedule(task, dither or 0.0),
+            schedule=schedule or default_schedule(task, dither),
             monitor=monitor or MonitorConfig(),
             start=start or "data",
-            dither=dither or 0.0,
+            dither=dither,
             simulator=simulator,
             workers=workers,
         )

@@ -18,10 +18,12 @@ from lifesafe.optimizer.problem import grid_points
 from lifesafe.returns import Returns, returns_array
 from lifesafe.theory.betting import safety_test
 
+DITHER = 0.05
+"""How much what a life asks for differs from episode to episode, unless told otherwise (decision 0014)."""
 _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
 
 
-def default_schedule(task: Task, dither: float = 0.0) -> Schedule:
+def default_schedule(task: Task, dither: float = DITHER) -> Schedule:
     """Return the schedule of a lifetime: seeds are certified by betting, and a violation holds up the search.
 
     With dither, no step is longer than its deviation: an edge one step ahead is then met by every sixth episode.

@@ -100,7 +100,8 @@ def test_a_grid_can_be_written_in_python() -> None:
 
 
 def test_a_dither_is_another_search_but_not_another_training(tmp_path: Path) -> None:
-    plain, wide = suite_of(tmp_path, GRID), suite_of(tmp_path, GRID.replace("seeds = 2", "seeds = 2\ndither = 0.05"))
+    plain, wide = (suite_of(tmp_path, GRID.replace("seeds = 2", f"seeds = 2\ndither = {w}")) for w in (0.0, 0.05))
+    assert suite_of(tmp_path, GRID).grid.dither == 0.05  # as in a life
     for job in plain.jobs():
         same = wide.fingerprint(job) == plain.fingerprint(job)
         assert same == (job.method != "pls")

@@ -88,7 +88,7 @@ def test_what_a_life_was_begun_with_cannot_be_changed(lived: Path) -> None:
 def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(lived: Path, tmp_path: Path) -> None:
     shutil.copytree(lived / "policy", tmp_path / "policy")
     asked: list[Returns] = []
-    with small_life(tmp_path, dither=0.05) as life:
+    with small_life(tmp_path, dither=None) as life:  # as every life, unless told otherwise
         run = life.evaluator.run
 
         def seen(targets: Sequence[Returns], seeds: Sequence[int]) -> Rollout:

@@ -9,7 +9,7 @@ import pytest
 
 from lifesafe.environments import task
 from lifesafe.errors import ConfigError, GuaranteeWarning
-from lifesafe.lifetime.trials import default_schedule, run_trial, schedule_for, seed_episodes
+from lifesafe.lifetime.trials import DITHER, default_schedule, run_trial, schedule_for, seed_episodes
 from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.certificates import LEVEL
 from lifesafe.optimizer.decision import check_steps
@@ -30,7 +30,8 @@ def test_so_many_episodes_certify_a_seed_that_costs_a_quarter_of_its_limit(limit
 
 def test_the_schedule_of_a_lifetime_certifies_seeds_by_betting() -> None:
     schedule = schedule_for([20.0], [300.0])
-    assert schedule == default_schedule(task("CarCircle"))
+    assert schedule == default_schedule(task("CarCircle"), 0.0)
+    assert default_schedule(task("CarCircle")) == schedule_for([20.0], [300.0], DITHER)
     assert schedule.certification == "betting"
     assert schedule.seed_episodes == seed_episodes([20.0], [300.0], schedule.episodes)
 

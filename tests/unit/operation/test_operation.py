@@ -108,7 +108,7 @@ def test_when_nothing_is_left_operation_halts_and_says_why() -> None:
 def test_without_a_certified_target_nothing_is_operated() -> None:
     system = lively(np.random.default_rng(0), size=8, cost_bounds=(BOUND,))
     with pytest.raises(NoSafeTargetError, match="No target is fit to be operated"):
-        Operation(SafeOptimizer(system.problem)).begin()
+        Operation(SafeOptimizer(system.problem, quick())).begin()
 
 
 def test_before_it_begins_nothing_can_be_told() -> None:

@@ -32,7 +32,7 @@ SIMULATION = Simulation(family="conservative", seed=1)
 
 
 def two_costs() -> History:
-    axes = [np.linspace(0, 500, 9), np.linspace(0, 60, 7), np.linspace(0, 3, 7)]
+    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 7), np.linspace(0, 3, 7)]
     problem = Problem.on_grid(axes, seeds=[Returns(200, (3, 0.2))], limits=(20.0, 1.0))
     optimizer, rng = SafeOptimizer(problem, Schedule(trials=4)), np.random.default_rng(0)
     while trial := optimizer.ask():
@@ -105,7 +105,7 @@ def test_the_truth_is_drawn_only_where_it_is_known(history: History) -> None:
 
 
 def test_a_violation_is_marked() -> None:
-    problem = Problem.on_grid([np.linspace(0, 9, 5), np.linspace(0, 9, 5)], seeds=[Returns(0, 0)], limits=3.0)
+    problem = Problem.on_grid([np.linspace(0, 9, 11), np.linspace(0, 9, 5)], seeds=[Returns(0, 0)], limits=3.0)
     optimizer = SafeOptimizer(problem)
     trial = optimizer.ask()
     assert trial is not None

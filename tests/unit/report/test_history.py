@@ -83,7 +83,7 @@ def test_a_run_can_be_read_while_it_goes_on(tmp_path: Path) -> None:
 
 
 def test_reading_warns_of_nothing_that_was_told_before(tmp_path: Path) -> None:
-    problem = Problem.on_grid([np.linspace(0, 9, 5), np.linspace(0, 3, 5)], seeds=[Returns(0, 0)], limits=1.0)
+    problem = Problem.on_grid([np.linspace(0, 9, 11), np.linspace(0, 3, 5)], seeds=[Returns(0, 0)], limits=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         SafeOptimizer.open(tmp_path, problem, Schedule(risk="fixed", multiplier=4.0)).close()
