@@ -99,7 +99,8 @@ def draw_exploration(rows: Sequence[Row]) -> Figure:
         ax.set_ylim(0, 1.1 * max([limit, *(max(row.trial_costs) for row in here)]))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         above, trials_in_all = sum(row.violations for row in here), sum(row.trials for row in here)
-        ax.set_title(f"{task}, limit {limit:g}: {above} of {trials_in_all} above", fontsize=NORMAL, loc="left")
+        title = f"{task}, limit {limit:g}\n{above} of {trials_in_all} above"
+        ax.set_title(title, fontsize=NORMAL, loc="left")
         ax.tick_params(labelsize=SMALL)
     _name_axes(axes, "trial", "mean cost")
     handles = [Line2D([], [], marker="o", ms=2.5, color=_seed_color(seeds, n), label=f"seed {n}") for n in seeds]

@@ -29,7 +29,7 @@ def test_costs_beyond_the_picture_are_drawn_at_its_edge() -> None:
 def test_a_search_is_drawn_trial_by_trial_and_its_violations_are_counted() -> None:
     figure = draw_exploration([ROW, SEARCHED, replace(SEARCHED, seed=1, violations=0)])
     (ax,) = figure.axes
-    assert ax.get_title(loc="left") == "CarCircle, limit 20: 1 of 6 above"
+    assert ax.get_title(loc="left") == "CarCircle, limit 20\n1 of 6 above"
     assert [list(line.get_ydata()) for line in ax.lines[:2]] == [[5.0, 21.0, 9.0]] * 2  # type: ignore[arg-type]
 
 
