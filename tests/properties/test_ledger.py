@@ -23,7 +23,7 @@ systems = st.builds(
 ledgers = st.builds(
     quick,
     share=st.none() | st.floats(0.05, 0.6),
-    reach=st.floats(0.15, 1.0),
+    reach=st.floats(0.25, 1.0),
     exploration=st.integers(0, 6),
     certification=st.sampled_from(["score", "asserted"]),
 )
