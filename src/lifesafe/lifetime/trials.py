@@ -26,7 +26,8 @@ _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times
 def default_schedule(task: Task, dither: float = DITHER) -> Schedule:
     """Return the schedule of a lifetime: seeds are certified by betting, and a violation holds up the search.
 
-    With dither, no step is longer than its deviation: an edge one step ahead is then met by every sixth episode.
+    With dither, no step is longer than its deviation: an edge one step ahead is then met by every sixth episode. With
+    three costs or more the default grid is coarser than that, and a step leads to its next point.
     """
     return schedule_for(task.limits, cost_bounds(task), dither)
 

@@ -1,5 +1,6 @@
 """How long a target is tried."""
 
+import inspect
 import warnings
 from dataclasses import replace
 from types import SimpleNamespace
@@ -7,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from lifesafe.cli.lifetime import run
 from lifesafe.environments import task
 from lifesafe.errors import ConfigError, GuaranteeWarning
 from lifesafe.lifetime.trials import DITHER, default_schedule, run_trial, schedule_for, seed_episodes
@@ -34,6 +36,10 @@ def test_the_schedule_of_a_lifetime_certifies_seeds_by_betting() -> None:
     assert default_schedule(task("CarCircle")) == schedule_for([20.0], [300.0], DITHER)
     assert schedule.certification == "betting"
     assert schedule.seed_episodes == seed_episodes([20.0], [300.0], schedule.episodes)
+
+
+def test_the_command_dithers_as_every_life() -> None:
+    assert inspect.signature(run).parameters["dither"].default == DITHER
 
 
 def test_with_dither_no_step_is_longer_than_its_deviation() -> None:
