@@ -79,6 +79,19 @@ def test_alignment_draws_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(told["points"]) == 8
 
 
+def test_alignment_runs_policies_that_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    for seed in ("0", "1"):
+        assert main(["train", "PointCircle", *QUICK, "--seed", seed, "--out", f"run-{seed}"]) == 0
+    words = ["alignment", "PointCircle", "--policy", "run-0", "run-1/policy", "--rewards", "2", "--costs", "2"]
+    capsys.readouterr()
+    assert main([*words, "--episodes", "2", "--workers", "0", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["picture"] == "runs/alignment-PointCircle-policies/alignment.png"
+    assert [point["seed"] for point in told["points"]] == [0] * 4 + [1] * 4
+    assert main([*words, "--set", "steps=3"]) == 2
+    assert "--method and --set are for those that are trained here" in capsys.readouterr().err
+
+
 def test_collecting_gives_data_that_can_be_trained_on(capsys: pytest.CaptureFixture[str]) -> None:
     few = ["--set", "steps=2000", "--set", "rows=4", "--set", "exhibits=1", "--set", "segment=50", "--set", "epochs=1"]
     assert main(["data", "collect", "PointCircle", *few, "--out", "made", "--json"]) == 0

@@ -50,6 +50,7 @@ class Alignment:
 
 def write_alignment(part: Alignment, directory: str | Path) -> None:
     """Keep what one seed found in its directory."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
     write_atomic(Path(directory) / FILE, json.dumps(to_plain(part)))
 
 

@@ -9,6 +9,7 @@ import itertools
 import textwrap
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -44,6 +45,7 @@ Baseline = Literal[
 Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
 Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
+Policies = Annotated[tuple[Path, ...], tyro.conf.arg(name="policy", metavar="DIRECTORY")]
 Log = Literal["csv", "tensorboard", "wandb", "none"]
 
 
@@ -253,6 +255,7 @@ def alignment(
     method: Conditioned = "cdt",
     settings: Settings = (),
     seeds: int = 3,
+    policies: Policies = (),
     rewards: int = 5,
     costs: int = 6,
     episodes: int = 20,
@@ -263,13 +266,15 @@ def alignment(
 ) -> int:
     """Draw target against actual returns: does a trained policy do what it is asked for?
 
-    One policy per seed is trained from the data and run, in simulation, at a grid of targets. If the lines lay on the
-    diagonal, nobody would need a safe search for targets; they do not (Figure 2 of Wachi et al. 2025). What is
-    finished in the directory is not done again.
+    One policy per seed is trained from the data and run, in simulation, at a grid of targets; with --policy, those that
+    you have. If the lines lay on the diagonal, nobody would need a safe search for targets; they do not (Figure 2 of
+    Wachi et al. 2025). What is finished in the directory is not done again.
 
     Examples:
         lifesafe alignment PointCircle
         lifesafe alignment HopperVelocity --data logs.hdf5 --seeds 3 --rewards 5 --costs 6
+        lifesafe alignment CarCircle --data logs.hdf5 --policy runs/train-CarCircle-cdt-0
+        lifesafe alignment AntRun --data data/AntRun.hdf5 --policy runs/bench-cpu/jobs/AntRun-pls-20-40-*/limit-20
 
     Exit codes: 0 done, 2 an error, 130 interrupted (run it again to go on).
 
@@ -278,40 +283,39 @@ def alignment(
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
         method: How policies are trained.
         settings: A setting of the method, such as steps=2000; may be given several times.
-        seeds: How many policies.
+        seeds: How many policies to train.
+        policies: Policies to run instead of training some: directories of `lifesafe train`, of lives or of the jobs of
+            a suite, all trained from the data given.
         rewards: How many reward targets, from the median of the data to the best.
         costs: How many cost targets, from none to the 95 % quantile of the data.
         episodes: How many at each target.
         workers: Processes that run episodes; 0 for none but this one.
         limit: Limit to draw; the task's own unless given.
-        out: Directory of the study; unless given, runs/alignment-TASK-METHOD.
+        out: Directory of the study; unless given, runs/alignment-TASK-METHOD, with --policy
+            runs/alignment-TASK-policies.
         json: Print mean returns at every target as JSON.
     """
-    from lifesafe.alignment.study import study
+    from lifesafe.alignment.study import study, study_policies
     from lifesafe.environments import task
     from lifesafe.report.alignment_figure import draw_alignment
     from lifesafe.report.figures import save
     from lifesafe.report.page.wording import plural
 
+    if policies and (settings or method != "cdt"):
+        raise ConfigError("--policy runs policies as they are; --method and --set are for those that are trained here.")
     known = task(name, limits=limit)
     config, dataset = configured(method, known, settings), _dataset(known, data)
-    directory = out or Path("runs") / f"alignment-{name}-{method}"
+    directory = out or Path("runs") / f"alignment-{name}-{'policies' if policies else method}"
     with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
-        parts = study(
-            known,
-            dataset,
-            config,
-            directory,
-            seeds=range(seeds),
-            rewards=rewards,
-            costs=costs,
-            episodes=episodes,
-            workers=workers,
-            training_progress=on_training,
-            evaluation_progress=on_evaluation,
+        run = (
+            partial(study_policies, known, dataset, policies, directory)
+            if policies
+            else partial(study, known, dataset, config, directory, seeds=range(seeds), training_progress=on_training)
         )
+        parts = run(rewards=rewards, costs=costs, episodes=episodes, workers=workers, evaluation_progress=on_evaluation)
     picture = directory / "alignment.png"
-    title = f"{name}: {method}, {plural(seeds, 'seed')}, {episodes} episodes a target"
+    words = [*([] if policies else [method]), plural(len(parts), "seed"), f"{episodes} episodes a target"]
+    title = f"{name}: {', '.join(words)}"
     save(draw_alignment(parts, known.limits, title), picture)
     if json:
         points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]

@@ -115,9 +115,7 @@ def load(directory: str | Path) -> StoredPolicy:
     Raises:
         CheckpointError: If there is none, it is not whole, or it does not fit together.
     """
-    directory = Path(directory)
-    if not (directory / MANIFEST).exists() and (directory / "policy" / MANIFEST).exists():
-        directory = directory / "policy"
+    directory = policy_folder(directory)
     manifest = read_manifest(directory)
     files = {name: read_checked(directory / name, _listed(manifest, directory, name)) for name in (CONFIG, PLAIN)}
     config, plain = (parse(directory / name, content) for name, content in files.items())
@@ -135,6 +133,13 @@ def load(directory: str | Path) -> StoredPolicy:
         )
     except (KeyError, ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"The parts of the policy in {directory} do not fit together: {error}") from error
+
+
+def policy_folder(directory: str | Path) -> Path:
+    """Return the directory, or its `policy` folder if it is that of a training run."""
+    directory = Path(directory)
+    inner = directory / "policy"
+    return inner if not (directory / MANIFEST).exists() and (inner / MANIFEST).exists() else directory
 
 
 def kind_of(policy: object) -> str:

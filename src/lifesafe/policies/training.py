@@ -20,7 +20,7 @@ from lifesafe._config import fingerprint, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError
-from lifesafe.policies.checkpoint import MANIFEST, load, read_manifest, save
+from lifesafe.policies.checkpoint import MANIFEST, load, policy_folder, read_manifest, save
 from lifesafe.policies.device import check_device, random_state, set_random_state
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
 from lifesafe.policies.logs import Log, LogKind, check_log, open_log
@@ -127,6 +127,24 @@ def train(
                 policy = training.run()
             save(policy, root / POLICY, training=identity.plain())
             return policy
+
+
+def trained_as(directory: str | Path) -> Identity:
+    """Return what decided a saved policy: its method, settings, data and seed.
+
+    Args:
+        directory: Of the policy, or of the training run that has it.
+
+    Raises:
+        CheckpointError: If there is no policy, or it was saved by hand and does not say.
+    """
+    folder = policy_folder(directory)
+    try:
+        return Identity(**read_manifest(folder)["training"])
+    except (KeyError, TypeError) as error:
+        raise CheckpointError(
+            f"The policy in {folder} does not say how it was trained; `lifesafe train` makes policies that do."
+        ) from error
 
 
 def _check_actions(dataset: Dataset) -> None:

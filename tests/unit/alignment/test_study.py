@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from lifesafe.alignment.results import FILE, read_alignment
-from lifesafe.alignment.study import study, target_grid
+from lifesafe.alignment.study import study, study_policies, target_grid
 from lifesafe.environments import task
 from lifesafe.environments.behaviors import collect
-from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.policies import RvSConfig
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError
+from lifesafe.policies import RvSConfig, load, save, train
 
 TASK = task("PointCircle")
 DATA = collect(60)
@@ -68,3 +68,35 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path) -> None:
     for words, run in others.items():
         with pytest.raises(ConfigError, match=words):
             run()
+
+
+def test_policies_that_were_trained_before_do_the_same(tmp_path: Path) -> None:
+    own = study(TASK, DATA, CONFIG, tmp_path / "own", seeds=(0, 1), **SMALL)
+    places = [
+        tmp_path / "own" / "seed-1" / "policy",
+        tmp_path / "own" / "seed-0",
+    ]  # a policy, and a training that has one
+    again = study_policies(TASK, DATA, places, tmp_path / "again", **SMALL)
+    assert [part.seed for part in again] == [1, 0]
+    assert [part.points for part in again] == [own[1].points, own[0].points]
+    assert study_policies(TASK, DATA, places, tmp_path / "again", **SMALL) == again
+    assert study(TASK, DATA, CONFIG, tmp_path / "again", seeds=(0, 1), **SMALL) == again[::-1]  # one kind of directory
+
+
+def test_policies_that_are_no_study_together_are_refused(tmp_path: Path) -> None:
+    for name, config in {"a": CONFIG, "b": replace(CONFIG, steps=4)}.items():
+        train(config, DATA, seed=7, directory=tmp_path / name)
+    save(load(tmp_path / "a"), tmp_path / "by-hand")
+    out = tmp_path / "study"
+    with pytest.raises(ConfigError, match=r"both have seed 7; give one per seed"):
+        study_policies(TASK, DATA, [tmp_path / "a", tmp_path / "b"], out, **SMALL)
+    with pytest.raises(ConfigError, match=r"learned from data \w{8}; those given are \w{8}"):
+        study_policies(TASK, collect(61), [tmp_path / "a"], out, **SMALL)
+    with pytest.raises(CheckpointError, match="does not say how it was trained"):
+        study_policies(TASK, DATA, [tmp_path / "by-hand"], out, **SMALL)
+    with pytest.raises(CheckpointError, match="holds no saved policy"):
+        study_policies(TASK, DATA, [tmp_path / "nothing"], out, **SMALL)
+    assert not out.exists()
+    study_policies(TASK, DATA, [tmp_path / "a"], out, **SMALL)
+    with pytest.raises(ConfigError, match="holds a study with config"):
+        study_policies(TASK, DATA, [tmp_path / "b"], out, **SMALL)
