@@ -21,7 +21,7 @@ from small_life import data, small_life
 
 SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
 RUN = ["run", "PointCircle", "--method", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
-QUICK = [*RUN, "--trials", "4", "--seed", "2", "--episodes", "10", "--workers", "0", "--out", "life"]
+QUICK = [*RUN, "--trials", "4", "--seed", "1", "--episodes", "10", "--workers", "0", "--out", "life"]
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +162,10 @@ def test_a_lab_that_dithers_is_given_a_target_for_every_episode(capsys: pytest.C
     assert len({target["reward"] for target in asked["targets"]}) == asked["episodes"]
     assert main(["ask", "lab"]) == 0
     assert json.loads(capsys.readouterr().out) == asked
+    assert main(["ask", "other", "--data", "logs.hdf5", "--limit", "20", "--dither", "0.05", "--seed", "1"]) == 0
+    other = json.loads(capsys.readouterr().out)
+    assert other["target"] == asked["target"]
+    assert not {target["reward"] for target in other["targets"]} & {target["reward"] for target in asked["targets"]}
     assert main(["ask", "wild", "--data", "logs.hdf5", "--limit", "20", "--dither", "5"]) == 2
     assert "dither must lie between 0 and 0.3" in capsys.readouterr().err
 

@@ -121,7 +121,7 @@ class Suite:
     def fingerprint(self, job: Job) -> str:
         """Return 16 digits that differ where a job is trained or measured otherwise."""
         search: list[Any] = [self.grid.trials, self.grid.start] if job.method == PLS else []
-        search += [self.grid.dither] if search and self.grid.dither else []
+        search += [self.grid.dither, job.seed] if search and self.grid.dither else []  # the seed of what is drawn
         return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, search], 16)
 
 

@@ -242,7 +242,7 @@ def bench_figure(
 ) -> int:
     """Draw some results: reward against cost of every method, or the cost of every trial of the safe searches.
 
-    For target against actual returns see `lifesafe alignment`.
+    For target against actual returns, which needs more episodes, see `lifesafe alignment --policy`.
 
     Examples:
         lifesafe bench figure runs/bench-cpu --out scatter.png

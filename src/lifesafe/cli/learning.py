@@ -77,6 +77,9 @@ def train(
     those within --limit (bc-safe). A name that ends in -osrl computes what the incumbents' code does, errors included.
     `--set help` lists the settings of a method.
 
+    While other work keeps the processors busy, set OMP_NUM_THREADS=1: threads that wait for each other are then
+    slower than one alone, by far.
+
     Examples:
         lifesafe train PointCircle
         lifesafe train CarCircle --data logs.hdf5 --set steps=10000 --set width=64 --out runs/car

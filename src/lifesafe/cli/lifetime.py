@@ -265,6 +265,7 @@ def ask(
     cost_bounds: tuple[float, ...] = (),
     delta: float = 0.1,
     dither: float = 0.0,
+    seed: int = 0,
 ) -> int:
     """Print the trial to run now as JSON: which target, for how many episodes.
 
@@ -291,6 +292,7 @@ def ask(
         delta: Probability with which any trial at all may exceed a limit.
         dither: How much what is asked for differs from episode to episode, as a fraction of each axis. "targets" then
             has a target for every episode.
+        seed: Decides what dither draws.
     """
     from lifesafe.optimizer import SafeOptimizer
     from lifesafe.report.history import JOURNAL
@@ -299,7 +301,7 @@ def ask(
     if data is not None or limit:
         if data is None or not limit:
             raise ConfigError("To begin a search give both --data and --limit.")
-        problem, schedule = _begin(data, limit, cost_bounds, delta, dither)
+        problem, schedule = _begin(data, limit, cost_bounds, delta, dither, seed)
     elif not (run / JOURNAL).exists():
         raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
     with SafeOptimizer.open(run, problem, schedule) as optimizer:
@@ -434,14 +436,16 @@ def _given(task: Task, data: Path | None) -> Any:
 
 
 def _begin(
-    data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float, dither: float
+    data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float, dither: float, seed: int
 ) -> tuple[Problem, Any]:
     from lifesafe.data import read_dsrl
     from lifesafe.lifetime.trials import schedule_for
     from lifesafe.optimizer import Problem
 
     returns = read_dsrl(data.expanduser()).returns
-    problem = Problem.from_returns(returns, limits=tuple(limits), delta=delta, cost_bounds=bounds, dither=dither)
+    problem = Problem.from_returns(
+        returns, limits=tuple(limits), delta=delta, cost_bounds=bounds, dither=dither, dither_seed=seed
+    )
     return problem, schedule_for(problem.limits, bounds, dither)
 
 

@@ -333,6 +333,7 @@ class Lifetime:
             start=self._start,
             relabeled=_relabels(self.config),
             dither=self._dither,
+            seed=self.seed,
         )
 
     def _problem(self) -> Problem:

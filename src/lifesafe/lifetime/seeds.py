@@ -24,6 +24,7 @@ def problem_of(
     start: str,
     relabeled: bool = False,
     dither: float = 0.0,
+    seed: int = 0,
 ) -> Problem:
     """Return the problem of a task, from the returns of its logs.
 
@@ -38,12 +39,15 @@ def problem_of(
         start: "data" for the targets above, "calm" for those of policies that were not, "paper" for the paper's box.
         relabeled: Whether the policy was trained on relabeled episodes.
         dither: How much what is asked for differs from episode to episode, as a fraction of each axis.
+        seed: Decides what dither draws.
 
     Raises:
         ConfigError: If the paper has no box for the task.
         DatasetError: If the logs are too few, or none keeps the limits.
     """
-    problem = Problem.from_returns(returns, limits=task.limits, delta=delta, cost_bounds=tuple(bounds), dither=dither)
+    problem = Problem.from_returns(
+        returns, limits=task.limits, delta=delta, cost_bounds=tuple(bounds), dither=dither, dither_seed=seed
+    )
     if start == "calm" or (start == "data" and not relabeled):
         return problem
     if start == "data":

@@ -40,11 +40,11 @@ def scatter(problem: Problem) -> Scatter:
 def dithered(problem: Problem, target: Returns, episodes: range, purpose: str, *which: int) -> list[Returns]:
     """Return what to ask for in each of some episodes of a target: the target itself if the problem has no dither.
 
-    The same episodes of the same purpose always get the same draws, whatever else has been asked for. What would lie
-    outside the candidates is moved to their border.
+    The same episodes of the same purpose always get the same draws, whatever else has been asked for: a search that
+    goes on after a kill asks for what it had asked for. What would lie outside the candidates is moved to their border.
 
     Args:
-        problem: The problem, which says how wide to dither.
+        problem: The problem, which says how wide to dither, and has the seed of the draws.
         target: What is asked for in the mean.
         episodes: Numbers of the episodes.
         purpose: What they are run for.
@@ -55,7 +55,7 @@ def dithered(problem: Problem, target: Returns, episodes: range, purpose: str, *
     deviations, low, high = scatter(problem)
     found = []
     for episode in episodes:
-        draw = generator(0, "dither", purpose, *which, episode).standard_normal(len(low))
+        draw = generator(problem.dither_seed, "dither", purpose, *which, episode).standard_normal(len(low))
         z = np.clip(np.array(tuple(target)) + deviations * draw, low, high)
         found.append(Returns(float(z[0]), z[1:].tolist()))
     return found

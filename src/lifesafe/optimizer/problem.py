@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe._config import fingerprint, from_plain, to_plain
+from lifesafe._random import seed_sequence
 from lifesafe.errors import ConfigError, DatasetError, TrialError
 from lifesafe.optimizer.priors import Priors, residual_priors
 from lifesafe.optimizer.simulated import Simulated
@@ -64,6 +65,8 @@ class Problem:
     """How much what is asked for differs from episode to episode of one target: standard deviation, as a fraction of
     each axis. A target is then safe if it is so in the mean over these episodes; see `lifesafe.optimizer.dither`. Make
     `Schedule.reach` no longer than it, as lives do: an edge is else stepped over twice as often."""
+    dither_seed: int = 0
+    """Decides what is drawn. Searches that are to be independent need one each; a life has that of its own."""
 
     def __post_init__(self) -> None:
         Z = np.array(self.candidates, dtype=np.float64)
@@ -216,6 +219,7 @@ class Problem:
             # Only if there is one: problems without keep the fingerprints that they had before it existed.
             **({} if self.simulated is None else {"simulated": self.simulated.to_plain()}),
             **({} if not self.dither else {"dither": self.dither}),
+            **({} if not (self.dither and self.dither_seed) else {"dither_seed": int(self.dither_seed)}),
         }
 
     @classmethod
@@ -229,6 +233,7 @@ class Problem:
             priors=from_plain(Priors, plain["priors"]),
             simulated=Simulated.from_plain(plain["simulated"]) if "simulated" in plain else None,
             dither=plain.get("dither", 0.0),
+            dither_seed=plain.get("dither_seed", 0),
             **{name: tuple(plain[name]) for name in _TUPLES},
         )
 
@@ -252,6 +257,7 @@ class Problem:
         if not 0 < self.delta < 1:
             raise ConfigError(f"delta must lie between 0 and 1; got {self.delta}.")
         check_dither(self.dither)
+        seed_sequence(self.dither_seed)  # refuses what is no seed
         for name in ("reference", "dispersions", "cost_bounds", "lipschitz"):
             values = getattr(self, name)
             if values and len(values) != costs:

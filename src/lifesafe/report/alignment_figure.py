@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from lifesafe.alignment.results import Alignment
 from lifesafe.errors import ConfigError
@@ -16,6 +17,7 @@ from lifesafe.returns import return_names
 
 _COLORS = "viridis"
 _DASHES = "#666666"
+_OUTLINE = withStroke(linewidth=2.5, foreground="white")  # around words that lie on lines
 
 
 def draw_alignment(parts: Sequence[Alignment], limits: Sequence[float], title: str = "") -> Figure:
@@ -39,7 +41,7 @@ def draw_alignment(parts: Sequence[Alignment], limits: Sequence[float], title: s
         axes[k - 1].axhline(limits[k - 1], color=LIMIT, lw=1.2)
         axes[k - 1].annotate(
             f"limit {limits[k - 1]:g}", (targets[:, k].max(), limits[k - 1]), (0, 2), textcoords="offset points",
-            ha="right", va="bottom", color=LIMIT, fontsize=SMALL,
+            ha="right", va="bottom", color=LIMIT, fontsize=SMALL, path_effects=[_OUTLINE],
         )  # fmt: skip
     _draw_return(axes[-1], targets, means, 0, f"{names[1]} target", "actual mean reward")
     lines, labels = axes[-1].get_legend_handles_labels()

@@ -106,5 +106,7 @@ def test_a_dither_is_another_search_but_not_another_training(tmp_path: Path) -> 
         same = wide.fingerprint(job) == plain.fingerprint(job)
         assert same == (job.method != "pls")
         assert wide.config(job) == plain.config(job)
+    first, second = (job for job in wide.jobs() if job.method == "pls" and job.task == wide.grid.tasks[0])
+    assert wide.fingerprint(first) != wide.fingerprint(second)  # every seed has draws of its own
     with pytest.raises(ConfigError, match="dither must lie between"):
         suite_of(tmp_path, GRID.replace("seeds = 2", "seeds = 2\ndither = 2.0"))

@@ -102,7 +102,7 @@ def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(l
     assert asked == life.optimizer.targets(trial)[: len(returned)]
     assert len(set(asked)) == len(returned)
     with Lifetime.open(tmp_path) as life:
-        assert life.optimizer.problem.dither == 0.05
+        assert (life.optimizer.problem.dither, life.optimizer.problem.dither_seed) == (0.05, life.seed)
     with pytest.raises(ConfigError, match=r"run.dither is 0.05 there, 0.0 here"):
         small_life(tmp_path, dither=0.0)
 

@@ -1,5 +1,7 @@
 """Dither: what is asked for in each episode of one target."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,8 +14,8 @@ AXES = [np.linspace(100, 500, 21), np.linspace(0, 60, 21)]
 MIDDLE = Returns(300, 30)
 
 
-def problem(dither: float) -> Problem:
-    return Problem.on_grid(AXES, seeds=[Returns(200, 0)], limits=20.0, dither=dither)
+def problem(dither: float, **settings: Any) -> Problem:
+    return Problem.on_grid(AXES, seeds=[Returns(200, 0)], limits=20.0, dither=dither, **settings)
 
 
 def test_without_dither_every_episode_asks_for_the_target() -> None:
@@ -54,6 +56,18 @@ def test_a_problem_with_dither_is_another_and_is_read_back_with_it() -> None:
     assert wide.fingerprint != plain.fingerprint
     assert Problem.from_plain(wide.to_plain()).dither == 0.05
     assert Problem.from_plain(plain.to_plain()).dither == 0.0
+
+
+def test_every_seed_draws_for_itself() -> None:
+    wide, other = problem(0.05), problem(0.05, dither_seed=1)
+    draws = [returns_array(dithered(each, MIDDLE, range(2000), "trial", 1))[:, 1] for each in (wide, other)]
+    assert abs(np.corrcoef(draws)[0, 1]) < 4 / 2000**0.5
+    assert Problem.from_plain(other.to_plain()).dither_seed == 1
+    assert other.fingerprint != wide.fingerprint
+    assert "dither_seed" not in wide.to_plain()  # so that older records keep their fingerprints
+    assert problem(0.0, dither_seed=1).fingerprint == problem(0.0).fingerprint  # nothing is drawn
+    with pytest.raises(ConfigError, match="whole number that is not negative; got -1"):
+        problem(0.05, dither_seed=-1)
 
 
 def test_a_trial_has_a_target_for_each_of_its_episodes() -> None:
