@@ -270,7 +270,7 @@ def alignment(
     """Draw target against actual returns: does a trained policy do what it is asked for?
 
     One policy per seed is trained from the data and run, in simulation, at a grid of targets; with --policy, those that
-    you have. If the lines lay on the diagonal, nobody would need a safe search for targets; they do not (Figure 2 of
+    you have. If the lines lay on the diagonal, nobody would need a safe search for targets; they seldom do (Figure 2 of
     Wachi et al. 2025). What is finished in the directory is not done again.
 
     Examples:

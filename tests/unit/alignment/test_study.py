@@ -72,10 +72,7 @@ def test_a_study_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_policies_that_were_trained_before_do_the_same(tmp_path: Path) -> None:
     own = study(TASK, DATA, CONFIG, tmp_path / "own", seeds=(0, 1), **SMALL)
-    places = [
-        tmp_path / "own" / "seed-1" / "policy",
-        tmp_path / "own" / "seed-0",
-    ]  # a policy, and a training that has one
+    places = [tmp_path / "own" / "seed-1" / "policy", tmp_path / "own" / "seed-0"]  # a policy; a training that has one
     again = study_policies(TASK, DATA, places, tmp_path / "again", **SMALL)
     assert [part.seed for part in again] == [1, 0]
     assert [part.points for part in again] == [own[1].points, own[0].points]

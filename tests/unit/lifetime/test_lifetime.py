@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -105,6 +106,15 @@ def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(l
         assert (life.optimizer.problem.dither, life.optimizer.problem.dither_seed) == (0.05, life.seed)
     with pytest.raises(ConfigError, match=r"run.dither is 0.05 there, 0.0 here"):
         small_life(tmp_path, dither=0.0)
+
+
+def test_a_life_from_before_seeds_drew_for_themselves_goes_on_with_its_draws(tmp_path: Path) -> None:
+    with small_life(tmp_path, dither=0.05) as life:
+        older = replace(life._from_logs(), dither_seed=0)
+        SafeOptimizer.open(tmp_path, older, life._schedule).close()
+    with small_life(tmp_path, dither=0.05) as life:
+        assert life.seed != 0
+        assert life.optimizer.problem.fingerprint == older.fingerprint
 
 
 def test_an_impossible_dither_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
