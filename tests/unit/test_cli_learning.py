@@ -88,8 +88,9 @@ def test_alignment_runs_policies_that_are_there(capsys: pytest.CaptureFixture[st
     told = json.loads(capsys.readouterr().out)
     assert told["picture"] == "runs/alignment-PointCircle-policies/alignment.png"
     assert [point["seed"] for point in told["points"]] == [0] * 4 + [1] * 4
-    assert main([*words, "--set", "steps=3"]) == 2
-    assert "--method and --set are for those that are trained here" in capsys.readouterr().err
+    for training in (["--set", "steps=3"], ["--seeds", "2"]):
+        assert main([*words, *training]) == 2
+        assert "--set and --seeds are for those that are trained here" in capsys.readouterr().err
 
 
 def test_collecting_gives_data_that_can_be_trained_on(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,7 @@ Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
 Policies = Annotated[tuple[Path, ...], tyro.conf.arg(name="policy", metavar="DIRECTORY")]
 Log = Literal["csv", "tensorboard", "wandb", "none"]
+_POLICIES = 3  # that a study of targets against actual returns trains
 
 
 def train(
@@ -257,7 +258,7 @@ def alignment(
     data: OutFile = None,
     method: Conditioned = "cdt",
     settings: Settings = (),
-    seeds: int = 3,
+    seeds: int = _POLICIES,
     policies: Policies = (),
     rewards: int = 5,
     costs: int = 6,
@@ -304,8 +305,10 @@ def alignment(
     from lifesafe.report.figures import save
     from lifesafe.report.page.wording import plural
 
-    if policies and (settings or method != "cdt"):
-        raise ConfigError("--policy runs policies as they are; --method and --set are for those that are trained here.")
+    if policies and (settings or method != "cdt" or seeds != _POLICIES):
+        raise ConfigError(
+            "--policy runs policies as they are; --method, --set and --seeds are for those that are trained here."
+        )
     known = task(name, limits=limit)
     config, dataset = configured(method, known, settings), _dataset(known, data)
     directory = out or Path("runs") / f"alignment-{name}-{'policies' if policies else method}"
