@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lifesafe.cli import main
-from lifesafe.cli.learning import parse_settings, settings_help, with_settings
+from lifesafe.cli.settings import parse_settings, settings_help, with_settings
 from lifesafe.errors import ConfigError
 from lifesafe.policies import CDTConfig, load
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lifesafe.cli import main
-from lifesafe.cli.lifetime import read_episodes
+from lifesafe.cli.real_system import read_episodes
 from lifesafe.data.dsrl import write_dsrl
 from lifesafe.errors import TrialError
 from lifesafe.operation import MonitorConfig

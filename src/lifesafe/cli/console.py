@@ -25,6 +25,7 @@ _LINE_SECONDS = 30.0  # between two lines of progress where there is no terminal
 Run = Annotated[Path, Positional, tyro.conf.arg(metavar="RUN")]
 OutFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
 Directory = Annotated[Path | None, tyro.conf.arg(metavar="DIRECTORY")]
+Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
 
 
 def print_json(value: Any) -> None:

@@ -20,7 +20,8 @@ from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
 from lifesafe.cli.learning import alignment, collect, evaluate, train
-from lifesafe.cli.lifetime import ask, confirm, demo, operate, optimize, run, tell
+from lifesafe.cli.lifetime import demo, operate, optimize, run
+from lifesafe.cli.real_system import ask, confirm, tell
 from lifesafe.cli.report import report
 from lifesafe.cli.runs import journal_export, journal_verify
 from lifesafe.cli.tasks import tasks
