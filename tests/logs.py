@@ -1,5 +1,7 @@
 """Made-up logs for tests: small datasets, at random or as hypothesis strategies."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -56,4 +58,34 @@ def datasets() -> st.SearchStrategy[Dataset]:
         seed=st.integers(0, 2**20),
         longest=st.integers(1, 8),
         costs=st.integers(1, 2),
+    )
+
+
+def careful(rng: np.random.Generator, *, episodes: int = 600, steps: int = 100) -> Dataset:
+    """Return behaviors that differ in how much they dare: who earns more costs more, all the time."""
+    daring = rng.uniform(0, 1, episodes)
+    costs = rng.random((episodes, steps)) < daring[:, None]
+    return _with_costs(costs, daring + rng.normal(0, 0.3, episodes))
+
+
+def reckless(rng: np.random.Generator, *, episodes: int = 1000, steps: int = 100) -> Dataset:
+    """Return one behavior that may cross a line at any tenth of an episode, and then pays for all of it."""
+    return by_luck(_with_costs(np.zeros((episodes, steps)), rng.normal(1, 0.1, episodes)), rng)
+
+
+def by_luck(logged: Dataset, rng: np.random.Generator) -> Dataset:
+    """Return the episodes with costs that nothing in them brought about: a tenth costs at every step or at none."""
+    lengths = np.diff(logged.offsets)
+    crossed = rng.random((len(lengths), 10)) < 0.3 + rng.uniform(-0.1, 0.1, len(lengths))[:, None]
+    costs = [line[np.arange(length) * 10 // length] for line, length in zip(crossed, lengths, strict=True)]
+    return replace(logged, costs=np.concatenate(costs).astype(np.float32)[:, None])
+
+
+def _with_costs(costs: np.ndarray, rewards: np.ndarray) -> Dataset:
+    """Return episodes with these costs at their steps (e, steps), and rewards that do not change within an episode."""
+    made = plane([(0.0, 0.0)] * len(costs), steps=costs.shape[1])
+    return replace(
+        made,
+        costs=costs.reshape(-1, 1).astype(np.float32),
+        rewards=np.repeat(rewards, costs.shape[1]).astype(np.float32),
     )

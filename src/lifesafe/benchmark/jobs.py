@@ -131,48 +131,24 @@ def _baseline(work: _Work) -> list[Row]:
 
 
 def _life(work: _Work, limit: float) -> list[Row]:
-    """Live until the search is done; return the row of the safe search, and that of the policy without it."""
-    job, config, dataset = work.job, work.suite.config(work.job), work.dataset
+    """Train, and search; return the row of the safe search, and that of the policy without it."""
+    job, config = work.job, work.suite.config(work.job)
     task = work.task.with_limits(limit)
     place = work.directory / f"limit-{limit:g}"
     first = work.directory / f"limit-{job.limits[0]:g}"
+    policy = train(config, work.dataset, seed=job.seed, directory=first, device=work.device, progress=work.progress)
     if place != first and not (place / "policy").exists():  # one training serves all limits
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
         (place / ".policy").rename(place / "policy")
-    schedule = replace(default_schedule(task, work.suite.grid.dither), trials=work.suite.grid.trials)
-    with Lifetime.open(
-        place,
-        task,
-        config,
-        data=dataset,
-        seed=job.seed,
-        schedule=schedule,
-        start=work.suite.grid.start,
-        dither=work.suite.grid.dither,
-        workers=work.workers,
-    ) as life:
-        policy = life.train(work.progress, device=work.device)
-        start = time.monotonic()
-        try:
-            recommended = life.optimize()
-        except NoSafeTargetError:
-            recommended = None
-        problem, trials = life.optimizer.problem, life.optimizer.trials
-    costs = tuple(float(trial.episodes[:, 1].mean()) for trial in trials)
-    searched = {
-        "trials": len(trials),
-        "online_episodes": sum(len(trial.episodes) for trial in trials),
-        "violations": sum(cost > limit for cost in costs),
-        "clear_violations": sum(trial.violated for trial in trials),
-        "trial_costs": costs,
-    }
-    best = None if recommended is None else recommended.target
-    plain = Returns(float(dataset.returns[:, 0].max()), limit)
-    count = work.suite.grid.episodes
-    asked = [] if best is None else dithered(problem, best, range(count), "evaluation")
+    start = time.monotonic()
+    searched, best, asked = _search(work, task, place)
+    plain = Returns(float(work.dataset.returns[:, 0].max()), limit)
     rows = []
-    for method, target, targets, more in ((PLS, best, asked, searched), ("cdt", plain, [plain] * count, {})):
+    for method, target, targets, more in (
+        (PLS, best, asked, searched),
+        ("cdt", plain, [plain] * work.suite.grid.episodes, {}),
+    ):
         returns = work.run(policy, task, targets) if targets else None
         seconds, start = time.monotonic() - start, time.monotonic()
         rows.append(
@@ -189,6 +165,45 @@ def _life(work: _Work, limit: float) -> list[Row]:
             )
         )
     return rows
+
+
+def _search(work: _Work, task: Task, place: Path) -> tuple[dict[str, Any], Returns | None, list[Returns]]:
+    """Live until the search is done; return what it took, the best target, and what its episodes are asked for.
+
+    Where nothing is safe there is no target, and where the logs tell of none to begin with nothing was tried either.
+    """
+    job, grid = work.job, work.suite.grid
+    try:
+        life = Lifetime.open(
+            place,
+            task,
+            work.suite.config(job),
+            data=work.dataset,
+            seed=job.seed,
+            schedule=replace(default_schedule(task, grid.dither), trials=grid.trials),
+            start=grid.start,
+            dither=grid.dither,
+            workers=work.workers,
+        )
+    except NoSafeTargetError:
+        return {}, None, []
+    with life:
+        try:
+            recommended = life.optimize()
+        except NoSafeTargetError:
+            recommended = None
+        problem, trials = life.optimizer.problem, life.optimizer.trials
+    costs = tuple(float(trial.episodes[:, 1].mean()) for trial in trials)
+    searched = {
+        "trials": len(trials),
+        "online_episodes": sum(len(trial.episodes) for trial in trials),
+        "violations": sum(cost > task.limits[0] for cost in costs),
+        "clear_violations": sum(trial.violated for trial in trials),
+        "trial_costs": costs,
+    }
+    if recommended is None:
+        return searched, None, []
+    return searched, recommended.target, dithered(problem, recommended.target, range(grid.episodes), "evaluation")
 
 
 def _row(job: Job, method: str, task: Task, returns: Float[np.ndarray, "m r"] | None, **more: Any) -> Row:

@@ -97,7 +97,8 @@ def run(
         settings: A setting of the method, such as steps=2000; may be given several times.
         start: Where the search begins. data: at all reward and no cost for a CDT that was trained on relabeled
             episodes, as it is unless you change that; for others, and with calm for all, at a middling reward of the
-            cheap logged episodes and no cost: better if the training was short. paper: in the paper's box.
+            cheap logged episodes and no cost: better if the training was short. paper: in the paper's box. data and
+            calm leave out rewards at which the cheap logged episodes look like luck.
         dither: How much what is asked for differs from episode to episode, as a fraction of each axis. It lets a
             trial tell how near an edge is beyond which costs jump, even on a machine that repeats itself exactly; 0
             turns it off, where episodes differ enough by themselves.

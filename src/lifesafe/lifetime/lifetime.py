@@ -21,7 +21,7 @@ from lifesafe.environments import task as find_task
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import manifest as manifests
-from lifesafe.lifetime.seeds import problem_of, seeds_under
+from lifesafe.lifetime.seeds import problem_of, seeds_under, skilled
 from lifesafe.lifetime.simulation import check_simulator, simulate
 from lifesafe.lifetime.trials import DITHER, cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
@@ -146,6 +146,7 @@ class Lifetime:
         Raises:
             ConfigError: If there is no run and no task is given, or the run was begun otherwise.
             DatasetError: If the logs are too few to search by, or none keeps the limits.
+            NoSafeTargetError: If the logs tell of no target to begin with.
         """
         directory = Path(directory)
         recorded = manifests.read_manifest(directory)
@@ -325,7 +326,7 @@ class Lifetime:
         return bool(read_events(self.directory / "journal.sqlite"))
 
     def _from_logs(self) -> Problem:
-        return problem_of(
+        problem = problem_of(
             self.task,
             self._dataset().returns,
             delta=self._delta,
@@ -335,6 +336,7 @@ class Lifetime:
             dither=self._dither,
             seed=self.seed,
         )
+        return problem if self._start == "paper" else skilled(problem, self._dataset())
 
     def _problem(self) -> Problem:
         problem = self._from_logs()

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe.data.luck import MOST, Steps, luck
 from lifesafe.environments import Box, Task
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.optimizer import Problem, SafeOptimizer
@@ -55,6 +56,23 @@ def problem_of(
     if task.start is None:
         raise ConfigError(f'The paper names no targets to start from for {task.name!r}; set start to "data".')
     return replace(problem, seeds=_in_box(problem, task.start))
+
+
+def skilled(problem: Problem, logs: Steps) -> Problem:
+    """Return the problem without the seeds at which the cheap episodes of the logs look like luck.
+
+    Raises:
+        NoSafeTargetError: If that leaves none.
+    """
+    found = luck(logs, problem.limits, problem.candidates[list(problem.seeds), 0].tolist())
+    seeds = tuple(seed for seed, costs in zip(problem.seeds, found, strict=True) if costs <= MOST)
+    if not seeds:
+        raise NoSafeTargetError(
+            "The logs tell of no target to begin with: their cheap episodes look like luck. Of episodes that are like"
+            f" them by one half, the other half alone costs {found.min():.1f} limits or more, at every reward to begin"
+            " with. Log behaviors that keep the limit on purpose, keep all of their episodes, or raise the limit."
+        )
+    return replace(problem, seeds=seeds)
 
 
 def _all_for_nothing(problem: Problem) -> int:

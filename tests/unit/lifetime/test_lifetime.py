@@ -17,6 +17,7 @@ from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.journal import read_events
 from lifesafe.policies import CDTConfig, train
 from lifesafe.returns import Returns
+from logs import by_luck
 from small_life import CONFIG, data, small_life
 
 
@@ -177,3 +178,11 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_trained(tmp_path:
     with pytest.raises(ConfigError, match=r"no step may be longer than the reach, 0\.001: nothing but the seeds"):
         small_life(tmp_path / "life", schedule=Schedule(reach=0.001))
     assert not (tmp_path / "life").exists()
+
+
+def test_logs_of_luck_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    logged = by_luck(data(), np.random.default_rng(0))
+    for start in ("data", "calm"):
+        with pytest.raises(NoSafeTargetError, match="look like luck"):
+            small_life(tmp_path, data=logged, start=start)
+    assert not list(tmp_path.iterdir())

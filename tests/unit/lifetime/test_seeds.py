@@ -1,11 +1,16 @@
 """Where a search begins."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lifesafe.data import Dataset
 from lifesafe.environments import task
-from lifesafe.errors import ConfigError
-from lifesafe.lifetime.seeds import problem_of
+from lifesafe.errors import ConfigError, NoSafeTargetError
+from lifesafe.lifetime.seeds import problem_of, skilled
+from lifesafe.optimizer import Problem
+from logs import careful, reckless
 
 
 def logs() -> np.ndarray:
@@ -48,3 +53,34 @@ def test_seeds_of_the_paper_lie_in_its_box_the_cheapest_first() -> None:
 def test_a_task_without_a_box_cannot_start_like_the_paper() -> None:
     with pytest.raises(ConfigError, match="names no targets"):
         problem_of(task("PointCircle"), logs(), delta=0.1, bounds=(300.0,), start="paper")
+
+
+def test_a_search_does_not_begin_by_logs_whose_cheap_episodes_are_luck() -> None:
+    logged = reckless(np.random.default_rng(0))
+    with pytest.raises(NoSafeTargetError, match=r"other half alone costs 0\.9 limits or more.*Log behaviors"):
+        skilled(begun(logged, 10.0), logged)
+
+
+def test_seeds_of_careful_logs_stay() -> None:
+    logged = careful(np.random.default_rng(0))
+    problem = begun(logged, 20.0)
+    assert skilled(problem, logged).seeds == problem.seeds
+
+
+def test_a_search_begins_with_the_rewards_that_careful_behaviors_had() -> None:
+    rng = np.random.default_rng(0)
+    calm, daring = careful(rng), reckless(rng)
+    daring = replace(daring, rewards=daring.rewards + 1)  # luck earns more than care ever does
+    logged = Dataset.from_episodes([*calm, *daring])
+    problem = begun(logged, 10.0)
+    rewards = {seed: problem.target(seed).reward for seed in problem.seeds}
+    assert max(rewards.values()) > calm.returns[:, 0].max()
+    left = skilled(problem, logged).seeds
+    assert left == tuple(seed for seed in problem.seeds if rewards[seed] < calm.returns[:, 0].max())
+    assert left
+
+
+def begun(logged: Dataset, limit: float) -> Problem:
+    """Return the problem of a policy that was trained on relabeled episodes."""
+    known = task("PointCircle", limits=limit)
+    return problem_of(known, logged.returns, delta=0.1, bounds=(200.0,), start="data", relabeled=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe.data.luck import MOST, luck
 from lifesafe.data.validation.finding import Finding
 from lifesafe.data.validation.table import Table, blocks
 
@@ -32,13 +33,14 @@ def check_plane(table: Table, limits: Sequence[float] | None) -> list[Finding]:
     if len(limits) != table.costs.shape[1]:
         message = f"There are {table.costs.shape[1]} costs a row and {len(limits)} limits."
         return [Finding(severity="error", code="cost-count", message=message, advice="Give one limit per cost.")]
-    return [
+    findings = [
         finding
         for index, limit in enumerate(limits)
         for finding in _at_limit(
             returns[:, 0], returns[:, 1 + index], float(limit), f"Cost {index + 1}: " if several else ""
         )
     ]
+    return findings + _luck(table, limits)
 
 
 def _returns(table: Table) -> Float[np.ndarray, "e r"]:
@@ -48,6 +50,22 @@ def _returns(table: Table) -> Float[np.ndarray, "e r"]:
     for rows in blocks(stop):
         steps[rows, 0], steps[rows, 1:] = table.rewards[rows], table.costs[rows]
     return np.add.reduceat(steps, starts, axis=0)
+
+
+def _luck(table: Table, limits: Sequence[float]) -> list[Finding]:
+    """Tell if the best of the cheap episodes were cheap by luck."""
+    (cost,) = luck(table, limits, [np.inf])
+    if not cost > MOST:
+        return []
+    message = (
+        "The best of the cheap episodes look like luck: of episodes that are like them by one half, the other half"
+        f" alone costs {cost:.1f} limits."
+    )
+    advice = (
+        "A policy that does as they did will cost more, so a search begins with less reward, or not at all. Log"
+        " behaviors that keep the limit on purpose, and keep all of their episodes."
+    )
+    return [Finding(severity="warning", code="luck", message=message, advice=advice)]
 
 
 def _at_limit(

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lifesafe.data.validation import Finding, check
+from logs import reckless
 
 
 def columns(rewards: list[float], costs: list[float]) -> dict[str, np.ndarray]:
@@ -86,3 +87,18 @@ def test_an_unfinished_episode_does_not_count() -> None:
     data["timeouts"][-1] = 0
     (finding,) = [f for f in check(data, limits=20.0) if f.code == "coverage"]
     assert "of 120 episodes" in finding.message
+
+
+def test_cheap_episodes_that_were_lucky_are_a_warning() -> None:
+    logged = reckless(np.random.default_rng(0))
+    ends = np.zeros(len(logged.rewards))
+    ends[logged.offsets[1:] - 1] = 1
+    table = {name: np.asarray(getattr(logged, name)) for name in ("observations", "actions", "rewards", "costs")}
+    (finding,) = [
+        finding
+        for finding in check({**table, "terminals": ends * 0, "timeouts": ends}, limits=10.0)
+        if finding.code == "luck"
+    ]
+    assert finding.severity == "warning"
+    assert "the other half alone costs 1." in finding.message
+    assert "luck" not in found(STEEP, CAREFUL)
