@@ -10,11 +10,11 @@ import csv
 import html
 import io
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from lifesafe.benchmark.results import Cell, Key, Row, Table
+from lifesafe.benchmark.results import Cell, Key, Table
 
 Format = Literal["md", "tex", "csv", "html"]
 
@@ -63,39 +63,20 @@ def table_text(table: Table, form: Format) -> str:
     return {"md": _markdown, "tex": _latex, "csv": _csv, "html": _html}[form](table)
 
 
-def summary(rows: list[Row]) -> dict[str, dict[str, int]]:
-    """Return, for each method, in how many cells it is safe and the best of the safe, and what its search took."""
-    table = Table.of(rows)
-    counts: dict[str, dict[str, int]] = {}
-    for method in sorted(table.methods, key=_column):
-        cells = {key: cell for key, cell in table.cells.items() if key.method == method}
-        of_method = [row for row in rows if row.method == method]
-        counts[method] = {
-            "cells": len(cells),
-            "safe": sum(cell.safe for cell in cells.values()),
-            "best safe": sum(table.best(key.task, key.limit) == method for key in cells),
-            "idle seeds": sum(cell.idle for cell in cells.values()),
-            "trials": sum(row.trials for row in of_method),
-            "trials above the limit": sum(row.violations for row in of_method),
-            "clearly above": sum(row.clear_violations for row in of_method),
-            "online episodes": sum(row.online_episodes for row in of_method),
-        }
-    return counts
+def in_columns(methods: Iterable[str]) -> list[str]:
+    """Return methods in the order of columns."""
+    return sorted(methods, key=_column)
 
 
 def _column(method: str) -> tuple[int, str]:
     return (COLUMNS.index(method) if method in COLUMNS else len(COLUMNS), method)
 
 
-def _methods(table: Table) -> list[str]:
-    return sorted(table.methods, key=_column)
-
-
 def _words(table: Table, task: str, limit: float, style: Style) -> list[tuple[str, str]]:
     """Return reward and cost of every method, as words."""
     best = table.best(task, limit)
     words = []
-    for method in _methods(table):
+    for method in in_columns(table.methods):
         cell = table.cells.get(Key(task, method, limit))
         if cell is None or not cell.seeds:
             words.append((style.missing, style.missing))
@@ -112,7 +93,7 @@ def _pair(mean: float, deviation: float, cell: Cell) -> str:
 
 
 def _markdown(table: Table) -> str:
-    names = [NAMES.get(method, method) for method in _methods(table)]
+    names = [NAMES.get(method, method) for method in in_columns(table.methods)]
     lines = []
     for limit in table.limits:
         lines += [f"## Limit {limit:g}", "", f"| task | | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
@@ -133,7 +114,7 @@ def _markdown(table: Table) -> str:
 
 
 def _latex(table: Table) -> str:
-    methods = _methods(table)
+    methods = in_columns(table.methods)
     names = " & ".join(_tex(NAMES.get(method, method)) for method in methods)
     lines = [r"% needs booktabs and xcolor", rf"\begin{{tabular}}{{ll{'c' * len(methods)}}}"]
     for limit in table.limits:
@@ -156,7 +137,7 @@ def _csv(table: Table) -> str:
     writer.writerow(["limit", "task", "method", "reward", "reward_std", "cost", "cost_std", "seeds", "idle", "verdict"])
     for limit in table.limits:
         for task in table.tasks:
-            for method in _methods(table):
+            for method in in_columns(table.methods):
                 cell = table.cells.get(Key(task, method, limit))
                 if cell is None:
                     continue
@@ -169,7 +150,7 @@ def _csv(table: Table) -> str:
 
 
 def _html(table: Table) -> str:
-    methods = _methods(table)
+    methods = in_columns(table.methods)
     heads = "".join(f"<th>{html.escape(NAMES.get(method, method))}</th>" for method in methods)
     lines = ["<table>"]
     for limit in table.limits:
@@ -217,9 +198,3 @@ def _data(table: Table) -> list[str]:
 
 def _tex(text: str) -> str:
     return text.replace("_", r"\_").replace("&", r"\&")
-
-
-def summary_lines(counts: Mapping[str, Mapping[str, int]]) -> list[list[str]]:
-    """Return the summary as rows of words, the heading first."""
-    heading = ["", *next(iter(counts.values()))]
-    return [heading, *([NAMES.get(method, method), *map(str, values.values())] for method, values in counts.items())]

@@ -178,8 +178,9 @@ def bench_table(
 ) -> int:
     """Print the table of some results: reward and cost of every method, what is safe, and what is best of that.
 
-    The same results always give the same text. With --published, the paper's own numbers for these tasks and limits
-    follow; they are from the public data, and comparable only as far as yours are.
+    The same results always give the same text. A summary follows in Markdown and HTML: how often each method is safe,
+    what its search took, and means over everything with bootstrap intervals. With --published, the paper's own numbers
+    for these tasks and limits follow, too; they are from the public data, and comparable only as far as yours are.
 
     Examples:
         lifesafe bench table runs/bench-cpu
@@ -196,16 +197,16 @@ def bench_table(
     """
     from lifesafe._files import write_atomic
     from lifesafe.benchmark.results import Table, read_rows
-    from lifesafe.benchmark.statistics import aggregates
-    from lifesafe.benchmark.tables import NAMES, summary, summary_lines, table_text
+    from lifesafe.benchmark.summaries import sections, summary, summary_text
+    from lifesafe.benchmark.tables import table_text
 
     rows = [row for each in _given(results) for row in read_rows(each)]
-    counts = summary(rows)
     if json:
-        print_json(counts)
+        print_json(summary(rows))
         return OK
     shown = Table.of(rows)
-    text = table_text(shown, format)
+    summarized = summary_text(rows, format)
+    text = table_text(shown, format) + ("\n" + summarized if summarized else "")
     if published:
         from lifesafe.benchmark.published import SOURCE, published_for
 
@@ -218,18 +219,8 @@ def bench_table(
     else:
         write_atomic(out, text)
         print(f"Table: {out}")
-    say(table(summary_lines(counts)))
-    heading = ("", "reward, middle half", "cost / limit, middle half", "share of runs within the limit", "runs", "idle")
-    found = aggregates(rows)
-    overall = [
-        (NAMES.get(m, m), *map(str, (a.reward, a.cost, a.safe, a.runs, a.idle)))
-        for m in counts  # in the order of the columns
-        if (a := found.get(m)) is not None
-    ]
-    say(
-        "\nOver all tasks, limits and seeds, with 95 % bootstrap intervals where there are several seeds. Idle runs"
-        " count as within the limit, and are left out of the means:\n" + table([heading, *overall])
-    )
+    if out is not None or not summarized:  # else it has just been printed
+        say("\n".join(f"{table(section.words)}\n{section.note}\n" for section in sections(rows)))
     return OK
 
 

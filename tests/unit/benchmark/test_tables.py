@@ -8,30 +8,9 @@ import pytest
 
 from lifesafe.benchmark.published import published, published_for
 from lifesafe.benchmark.results import Cell, Key, Table, read_rows, write_rows
-from lifesafe.benchmark.tables import summary, table_text
+from lifesafe.benchmark.tables import table_text
 from lifesafe.errors import ConfigError
-from small_results import ROW
-
-SEARCHED = replace(
-    ROW, method="pls", reward=400.0, cost=19.0, trials=30, violations=1, online_episodes=600, trial_costs=(19.0, 21.0)
-)
-ROWS = [
-    ROW,
-    replace(ROW, seed=1, reward=340.0, cost=14.0),
-    SEARCHED,
-    replace(
-        SEARCHED,
-        seed=1,
-        clear_violations=1,
-        reward=None,
-        cost=None,
-        reward_deviation=None,
-        cost_deviation=None,
-        episodes=0,
-    ),
-    replace(ROW, method="cdt", reward=460.0, cost=30.0),
-    replace(ROW, method="cdt", reward=460.0, cost=20.0, seed=1),
-]
+from small_results import ROW, ROWS
 
 
 def test_a_cell_is_mean_and_deviation_over_seeds() -> None:
@@ -95,21 +74,6 @@ def test_the_order_of_rows_does_not_matter() -> None:
     for form in ("md", "tex", "csv", "html"):
         first, second = (table_text(Table.of(rows), form) for rows in (ROWS, ROWS[::-1]))  # type: ignore[arg-type]
         assert first == second
-
-
-def test_the_summary_counts_cells_trials_and_violations() -> None:
-    counts = summary(ROWS)
-    assert counts["pls"] == {
-        "cells": 1,
-        "safe": 1,
-        "best safe": 1,
-        "idle seeds": 1,
-        "trials": 60,
-        "trials above the limit": 2,
-        "clearly above": 1,
-        "online episodes": 1200,
-    }
-    assert counts["cdt"]["safe"] == 0
 
 
 def test_rows_come_back_from_disk(tmp_path: Path) -> None:
