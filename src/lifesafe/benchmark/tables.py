@@ -102,15 +102,18 @@ def _markdown(table: Table) -> str:
             lines.append(f"| {task} | reward | {' | '.join(reward for reward, _ in words)} |")
             lines.append(f"| | cost | {' | '.join(cost for _, cost in words)} |")
         lines.append("")
-    lines += [
-        "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
-        f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe."
-        f" –: not run, or nothing was known to be safe.{_partly_idle(table)}",
-        "",
-    ]
+    lines += [_legend(table, "✗"), ""]
     if table.data:
         lines += ["Data:", "", *(f"- {line}" for line in _data(table)), ""]
     return "\n".join(lines)
+
+
+def _legend(table: Table, unsafe: str) -> str:
+    return (
+        "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
+        f" over {_seeds(table)}. {unsafe}: above the limit. Bold: the best reward of those that are safe."
+        f" –: not run, or nothing was known to be safe.{_partly_idle(table)}"
+    )
 
 
 def _latex(table: Table) -> str:
@@ -162,8 +165,8 @@ def _html(table: Table) -> str:
             lines.append(f"<tr><th rowspan=2>{html.escape(task)}</th><td>reward</td>{rewards}</tr>")
             lines.append(f"<tr><td>cost</td>{costs}</tr>")
         lines.append("</tbody>")
-    notes = [f"<p>Data of {html.escape(line)}</p>" for line in _data(table)]
-    return "\n".join([*lines, "</table>", *notes, ""])
+    notes = [_legend(table, "Red"), *(f"Data of {line}" for line in _data(table))]
+    return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in notes), ""])
 
 
 def _verdict(table: Table, task: str, limit: float, method: str) -> str:

@@ -196,30 +196,21 @@ def bench_table(
         json: Print the counts of the summary as JSON instead.
     """
     from lifesafe._files import write_atomic
-    from lifesafe.benchmark.results import Table, read_rows
-    from lifesafe.benchmark.summaries import sections, summary, summary_text
-    from lifesafe.benchmark.tables import table_text
+    from lifesafe.benchmark.documents import document
+    from lifesafe.benchmark.results import read_rows
+    from lifesafe.benchmark.summaries import sections, summary
 
     rows = [row for each in _given(results) for row in read_rows(each)]
     if json:
         print_json(summary(rows))
         return OK
-    shown = Table.of(rows)
-    summarized = summary_text(rows, format)
-    text = table_text(shown, format) + ("\n" + summarized if summarized else "")
-    if published:
-        from lifesafe.benchmark.published import SOURCE, published_for
-
-        text += (
-            "\n" + {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n", "html": f"<h2>{SOURCE}</h2>\n", "csv": ""}[format]
-        )
-        text += table_text(published_for(shown), format)
+    text = document(rows, format, published=published)
     if out is None:
         print(text)
     else:
         write_atomic(out, text)
         print(f"Table: {out}")
-    if out is not None or not summarized:  # else it has just been printed
+    if out is not None or format in ("tex", "csv"):  # else it has just been printed
         say("\n".join(f"{table(section.words)}\n{section.note}\n" for section in sections(rows)))
     return OK
 

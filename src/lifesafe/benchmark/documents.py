@@ -1,0 +1,47 @@
+"""A whole document about some results: the table, the summary and, if wanted, the published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lifesafe.benchmark.published import SOURCE, published_for
+from lifesafe.benchmark.results import Row, Table
+from lifesafe.benchmark.summaries import summary_text
+from lifesafe.benchmark.tables import Format, table_text
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>lifesafe: comparison</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; color: #16202b; margin: 2rem; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .2rem .7rem; text-align: left; white-space: nowrap; }}
+thead th {{ border-bottom: 2px solid #57646f; padding-top: 1.2rem; }}
+tbody tr:has(> th) > * {{ border-top: 1px solid #dde3e8; }}
+.unsafe {{ color: #b3261e; }}
+p {{ max-width: 55rem; }}
+</style>
+</head>
+<body>
+{body}</body>
+</html>
+"""
+_HEADINGS = {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n", "html": f"<h2>{SOURCE}</h2>\n", "csv": ""}
+
+
+def document(rows: Sequence[Row], form: Format, *, published: bool = False) -> str:
+    """Return everything about some rows as one text, the same for the same rows.
+
+    Args:
+        rows: The results.
+        form: Markdown, LaTeX, CSV or a page of HTML.
+        published: Whether the paper's numbers for these tasks and limits follow.
+    """
+    table = Table.of(rows)
+    parts = [table_text(table, form), summary_text(rows, form)]
+    if published:
+        parts.append(_HEADINGS[form] + table_text(published_for(table), form))
+    text = "\n".join(part for part in parts if part)
+    return _PAGE.format(body=text) if form == "html" else text
