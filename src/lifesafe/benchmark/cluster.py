@@ -115,6 +115,7 @@ def run_remotely(
     import torch
 
     from lifesafe.benchmark.jobs import run_job
+    from lifesafe.benchmark.status import Reporter
 
     torch.set_num_threads(1)
     shared = (Path(root) / token).exists()
@@ -129,7 +130,7 @@ def run_remotely(
             if not data.exists():
                 data.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(data, content)
-        rows = run_job(job, suite, data, directory, device=device)
+        rows = run_job(job, suite, data, directory, device=device, report=Reporter(directory))
     except Exception:
         return [], traceback.format_exc()
     return [to_plain(row) for row in rows], None

@@ -46,6 +46,7 @@ def run_job(
     device: str = "cpu",
     workers: int = 0,
     progress: Callable[[Progress], None] | None = None,
+    report: Callable[[str, int, int], None] | None = None,
 ) -> list[Row]:
     """Return the rows of a job.
 
@@ -57,11 +58,12 @@ def run_job(
         device: Where to train.
         workers: Processes that run episodes; 0 for none but this one.
         progress: Called as training goes on.
+        report: Called with what is being done, how much of it is done and how much there is.
     """
     task = find_task(job.task, limits=job.limits[0])
     dataset = task.dataset() if data is None else read_dsrl(data)
     task.check(dataset)
-    work = _Work(job, suite, task, dataset, directory, device, workers, progress)
+    work = _Work(job, suite, task, dataset, directory, device, workers, progress, report)
     rows = [row for limit in job.limits for row in _life(work, limit)] if job.method == PLS else _baseline(work)
     versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
     name, source = ("", "") if data is None else (data.name, read_source(data))
@@ -90,9 +92,27 @@ class _Work:
     device: str
     workers: int
     progress: Callable[[Progress], None] | None
+    report: Callable[[str, int, int], None] | None
+
+    def train(self, directory: Path) -> Policy:
+        """Return the policy of a directory, trained as far as needed."""
+
+        def told(state: Progress) -> None:
+            if self.progress is not None:
+                self.progress(state)
+            self.tell("training", state.step, state.steps)
+
+        config = self.suite.config(self.job)
+        return train(config, self.dataset, seed=self.job.seed, directory=directory, device=self.device, progress=told)
+
+    def tell(self, doing: str, done: int, total: int) -> None:
+        """Say how far the job is."""
+        if self.report is not None:
+            self.report(doing, done, total)
 
     def run(self, policy: Policy, task: Task, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
         """Return what the episodes at the end returned, one for each target."""
+        self.tell(f"episodes under {task.limits[0]:g}", 0, len(targets))
         with Evaluator(policy, task, workers=self.workers) as evaluator:
             seeds = episode_seeds(integer(self.job.seed, "evaluation"), len(targets))
             return returns_array(evaluator.run(targets, seeds).returns)
@@ -101,25 +121,19 @@ class _Work:
 def _baseline(work: _Work) -> list[Row]:
     """Train, and run the policy under every limit."""
     job, config = work.job, work.suite.config(work.job)
-    policy = train(
-        config,
-        work.dataset,
-        seed=job.seed,
-        directory=work.directory,
-        device=work.device,
-        progress=work.progress,
-    )
+    policy = work.train(work.directory)
     best = float(work.dataset.returns[:, 0].max())
     rows = []
     for limit in job.limits:
         start = time.monotonic()
         target = Returns(best, limit)
-        returns = work.run(policy, work.task, [target] * work.suite.grid.episodes)
+        task = work.task.with_limits(limit)
+        returns = work.run(policy, task, [target] * work.suite.grid.episodes)
         rows.append(
             _row(
                 job,
                 job.method,
-                work.task.with_limits(limit),
+                task,
                 returns,
                 target=tuple(target) if _can_be_asked(job.method) else (),
                 steps=config.steps,
@@ -136,7 +150,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
     task = work.task.with_limits(limit)
     place = work.directory / f"limit-{limit:g}"
     first = work.directory / f"limit-{job.limits[0]:g}"
-    policy = train(config, work.dataset, seed=job.seed, directory=first, device=work.device, progress=work.progress)
+    policy = work.train(first)
     if place != first and not (place / "policy").exists():  # one training serves all limits
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
@@ -187,9 +201,10 @@ def _search(work: _Work, task: Task, place: Path) -> tuple[dict[str, Any], Retur
         )
     except NoSafeTargetError:
         return {}, None, []
+    doing = f"trials under {task.limits[0]:g}"
     with life:
         try:
-            recommended = life.optimize()
+            recommended = life.optimize(lambda search, *_: work.tell(doing, len(search.trials), grid.trials))
         except NoSafeTargetError:
             recommended = None
         problem, trials = life.optimizer.problem, life.optimizer.trials

@@ -79,6 +79,7 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
     import torch
 
     from lifesafe.benchmark.jobs import run_job
+    from lifesafe.benchmark.status import Reporter
     from lifesafe.policies import progress_bar
 
     end_with_parent()
@@ -90,7 +91,9 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
         os.dup2(log.fileno(), sys.stderr.fileno())
         try:
             with progress_bar(job.name) as progress:
-                write_rows(root, job.name, run_job(job, suite, data, directory, device=device, progress=progress))
+                report = Reporter(directory)
+                rows = run_job(job, suite, data, directory, device=device, progress=progress, report=report)
+                write_rows(root, job.name, rows)
         except Exception:
             write_atomic(directory / ERROR, traceback.format_exc())
             raise SystemExit(1) from None

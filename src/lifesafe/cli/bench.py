@@ -9,12 +9,12 @@ import tyro
 from tyro.conf import Positional
 
 from lifesafe.cli.console import FAILED, OK, Directory, OutFile, print_json, say, table
+from lifesafe.cli.watching import watched
 from lifesafe.errors import ConfigError
 
 if TYPE_CHECKING:
     from lifesafe.benchmark.costs import Costs
     from lifesafe.benchmark.plan import Estimate
-    from lifesafe.benchmark.runner import Event
     from lifesafe.benchmark.suite import Suite
 
 Tasks = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TASK")]
@@ -93,7 +93,8 @@ def bench_run(
         pool = RayTasks(chosen, directory, data=files, address=address, cpus=cpus, gpus=gpus)
     else:
         pool = Processes(chosen, directory, data=files, processes=processes, threads=threads, device=device)
-    failed = run_suite(chosen, directory, pool, attempts=attempts, progress=_say)
+    with watched(directory) as progress:
+        failed = run_suite(chosen, directory, pool, attempts=attempts, progress=progress)
     for job in failed:
         say(f"{job.name} failed; its error is in {directory / 'jobs' / job.name / 'error.txt'}.")
     print(f"Results: {directory}")
@@ -324,15 +325,3 @@ def _files(suite: Suite, data: Path | None) -> dict[str, Path]:
     if not found:
         raise ConfigError(f"{data} holds none of {', '.join(f'{task}.hdf5' for task in suite.grid.tasks)}.")
     return found
-
-
-def _say(event: Event) -> None:
-    words = {
-        "begun": "begun",
-        "done": "done",
-        "failed": "FAILED",
-        "retried": "failed, begun again",
-        "found": "done before",
-    }
-    reason = f": {event.reason}" if event.reason else ""
-    say(f"[{event.finished}/{event.total}] {event.job.name} {words[event.state]}{reason}")
