@@ -17,8 +17,7 @@ from pathlib import Path
 
 from lifesafe.data import read_dsrl
 
-RESULTS = Path(__file__).resolve().parent / "results"
-ROWS = [RESULTS / name / "rows" for name in ("bench-cpu-again", "bench-cpu")]  # the newest first
+ROWS = Path(__file__).resolve().parent / "results" / "bench-cpu" / "rows"
 SETTINGS = {  # beyond the presets: how far each was run, and how much of it is kept
     "DroneRun": ["stop=1568768"],
     "HalfCheetahVelocity": ["stop=2718720"],
@@ -59,7 +58,7 @@ def make(task: str, runs: Path, out: Path) -> bool:
 
 def fingerprint(task: str) -> str:
     """Return the fingerprint of the data behind the committed rows of a task."""
-    path = next(path for directory in ROWS for path in directory.glob(f"{task}-*.json"))
+    path = next(ROWS.glob(f"{task}-*.json"))
     row: dict[str, str] = json.loads(path.read_text())[0]
     return row["fingerprint"]
 
