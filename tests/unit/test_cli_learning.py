@@ -72,7 +72,9 @@ def test_help_lists_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
 def test_alignment_draws_and_tells(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["alignment", "PointCircle", *QUICK, "--seeds", "2", "--rewards", "2", "--costs", "2", "--episodes", "2"]
     assert main([*words, "--workers", "0", "--out", "study"]) == 0
-    assert capsys.readouterr().out.endswith("Picture: study/alignment.png\n")
+    shown = capsys.readouterr()
+    assert shown.out.endswith("Picture: study/alignment.png\n")
+    assert "PointCircle, seed 0: training, " in shown.err  # without a terminal: a line instead of a bar
     assert Path("study/alignment.png").read_bytes().startswith(b"\x89PNG")
     assert main([*words, "--workers", "0", "--out", "study", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -144,19 +145,24 @@ def collection_bar(label: str) -> Iterator[Callable[[Collection], None]]:
 def study_bars(
     label: str, episodes: int
 ) -> Iterator[tuple[Callable[[int, Training], None], Callable[[int, int, int], None]]]:
-    """Show one bar per seed for its training and one for its episodes, on a terminal."""
+    """Show one bar per seed for its training and one for its episodes, on a terminal; elsewhere a line now and then."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as shown:
         bars: dict[str, Any] = {}
+        last = -math.inf
 
         def show(title: str, done: int, total: int) -> None:
+            nonlocal last
             if title not in bars:
                 bars[title] = shown.add_task(title, total=total)
             shown.update(bars[title], completed=done)
+            if not console.is_terminal and time.monotonic() >= last + _LINE_SECONDS:
+                last = time.monotonic()
+                console.print(f"{title}, {done} of {total}", markup=False, soft_wrap=True)
 
         yield (
             lambda seed, state: show(f"{label}, seed {seed}: training", state.step, state.steps),
