@@ -153,7 +153,7 @@ def test_the_commands_run_a_suite_and_print_its_table(
     assert main(["bench", "table", out]) == 0
     told = capfd.readouterr()
     assert "| task | | BC-Safe |" in told.out
-    assert "best safe" in told.err
+    assert "best safe" in told.out
     table = tmp_path / "table.tex"
     assert main(["bench", "table", out, "--format", "tex", "--out", str(table)]) == 0
     assert r"\begin{tabular}" in table.read_text()
