@@ -282,6 +282,22 @@ def test_report_draws_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[
     assert out.count("Calibration: each of") == 2
 
 
+def test_a_picture_has_the_name_of_the_task_and_no_path(run: Path) -> None:
+    assert main(["report", str(run), "--out", "plain.svg"]) == 0
+    assert "<!-- Run simulated -->" in Path("plain.svg").read_text()
+    (run / "run.toml").write_text('[run]\ntask = "PointCircle"\n')
+    assert main(["report", str(run), "--out", "named.svg"]) == 0
+    drawn = Path("named.svg").read_text()
+    assert "<!-- PointCircle -->" in drawn
+    assert str(run) not in drawn
+
+
+def test_a_picture_says_what_could_not_be_read(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "run.toml").write_text("[run\n")
+    assert main(["report", str(run), "--out", "plain.png"]) == 0
+    assert "The settings of the run are left out." in capsys.readouterr().err
+
+
 def test_budget_prints_both_tables_and_the_advice(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["theory", "budget", "--points", "6", "--visits", "3"]) == 0
     out = capsys.readouterr().out

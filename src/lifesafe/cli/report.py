@@ -77,13 +77,14 @@ def _write_page(run: Path, target: Path) -> None:
 def _draw(run: Path, target: Path) -> None:
     # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
     from lifesafe.report.figures import compose, save
-    from lifesafe.report.history import History
-    from lifesafe.report.simulation import Simulation
+    from lifesafe.report.page.reading import Reading
 
-    history, simulation = History.read(run), Simulation.read(run)
+    reading = Reading.read(run, replay=False)
+    for notice in reading.notices:
+        say(notice)
     with patience("drawing"):
-        save(compose(history, truth=simulation.map if simulation else None, title=str(run)), target)
-    print(f"{history.calibration}\n\nPicture: {target}")
+        save(compose(reading.history, truth=reading.truth, title=reading.name), target)
+    print(f"{reading.history.calibration}\n\nPicture: {target}")
 
 
 def _serve(run: Path, port: int, *, show: bool) -> int:

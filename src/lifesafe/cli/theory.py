@@ -302,7 +302,7 @@ def theory_simulate(
         outcome = conclude(simulation, optimizer)
     picture = run / "report.png"
     with patience("drawing"):
-        save(compose(History.read(run), truth=simulation.map, title=str(run)), picture)
+        save(compose(History.read(run), truth=simulation.map, title=f"Simulated map: {family}, seed {seed}"), picture)
     if json:
         print_json(outcome.to_plain() | {"run": str(run), "report": str(picture)})
     else:

@@ -28,6 +28,7 @@ from lifesafe.errors import ConfigError
 from lifesafe.optimizer import Problem, Stage
 from lifesafe.optimizer.calibration import BANDS, half_width
 from lifesafe.report.history import History
+from lifesafe.report.shown import PANELS, candidates_near, moments_shown
 from lifesafe.report.simulation import best_reachable
 from lifesafe.report.words import checks, guarantee, settings
 from lifesafe.theory.simulators import SimulatedMap
@@ -47,7 +48,6 @@ _KINDS = ("#FFFFFF", CLOSED, FRONTIER, SAFE)  # a cell of the plane: unknown, cl
 SMALL, NORMAL, LARGE = 7.5, 8.5, 10.5  # font sizes, points
 _WIDTH = 11.0  # inches
 _LINE = 178  # letters of a line of the caption, at the normal size
-_PANELS = 6  # moments of the safe set that are shown
 _SPARSE = 4  # cells per candidate above which candidates are drawn as points, not as a grid
 _DEVIATIONS = 2.0  # half length of the cost bars: a bar that ends above the limit shows a violation
 _FORMATS = ("png", "pdf", "svg")
@@ -145,7 +145,8 @@ def draw_costs(
 def draw_plane(ax: Axes, history: History, moment: int, *, cost: int = 0, truth: SimulatedMap | None = None) -> None:
     """Draw what was known over the plane of target reward and target cost after a moment.
 
-    With several costs it is a projection: a cell is safe if some target with this reward and this cost is.
+    With several costs it is a projection: a cell is safe if some target with this reward and this cost is. Where
+    little of the plane was ever touched, only that part is shown.
     """
     problem, now = history.problem, history.moments[moment]
     kinds = np.zeros(len(problem.candidates), dtype=np.int64)
@@ -173,10 +174,12 @@ def draw_plane(ax: Axes, history: History, moment: int, *, cost: int = 0, truth:
             clip_on=False,
             zorder=5,
         )
-    low, high = Z.min(axis=0), Z.max(axis=0)
+    part = Z[candidates_near(history, cost)]
+    low, high = part.min(axis=0), part.max(axis=0)
     pad = 0.03 * (high - low)
     ax.set_xlim(low[0] - pad[0], high[0] + pad[0])
     ax.set_ylim(low[1] - pad[1], high[1] + pad[1])
+    ax.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 5, 10]))
     _plain_axes(ax)
 
 
@@ -255,10 +258,12 @@ def _draw_safe_sets(figure: SubFigure, history: History, truth: SimulatedMap | N
     """Draw the safe set growing; with several costs, its projections at the end."""
     costs = len(history.problem.limits)
     title = "(b) Safe set over the plane of targets"
+    if any(len(candidates_near(history, k)) < len(history.problem.candidates) for k in range(costs)):
+        title += ", where they were tried or considered"
     if costs > 1:
         title += "; one projection per cost: a cell is safe if some value of the other costs is"
     figure.suptitle(title, x=0.01, ha="left", fontsize=NORMAL + 0.5, weight="bold")
-    shown = moments_shown(len(history.moments), max(_PANELS // costs, 1))
+    shown = moments_shown(len(history.moments), max(PANELS // costs, 1))
     panels = [(i, k) for k in range(costs) for i in shown]
     if not panels:
         figure.text(0.5, 0.5, "no trial was told yet", ha="center", va="center", fontsize=NORMAL)
@@ -276,14 +281,6 @@ def _draw_safe_sets(figure: SubFigure, history: History, truth: SimulatedMap | N
         else:
             ax.tick_params(labelleft=False)
     figure.legend(handles=_plane_keys(history, truth), loc="outside lower center", ncols=9, **_LEGEND)
-
-
-def moments_shown(count: int, panels: int = _PANELS) -> list[int]:
-    """Return the moments at which the safe set is shown: close together in the beginning, when it grows."""
-    if count == 0:
-        return []
-    steps = np.geomspace(1, count, panels) if panels > 1 else np.array([count])
-    return sorted({round(step) - 1 for step in steps})
 
 
 def _draw_kinds(ax: Axes, problem: Problem, kinds: Int[np.ndarray, " n"], cost: int) -> None:

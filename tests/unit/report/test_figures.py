@@ -20,10 +20,10 @@ from lifesafe.report.figures import (
     draw_ledger,
     draw_plane,
     draw_reward,
-    moments_shown,
     save,
 )
 from lifesafe.report.history import History
+from lifesafe.report.shown import candidates_near, moments_shown
 from lifesafe.report.simulation import Simulation, best_reachable
 from lifesafe.report.words import checks, guarantee, settings
 from lifesafe.returns import Returns
@@ -168,6 +168,38 @@ def test_the_residuals_are_those_of_the_calibration(history: History) -> None:
     drawn = {str(line.get_label()).partition(":")[0]: line.get_ydata() for line in ax.lines}
     for part in history.calibration.returns:
         np.testing.assert_array_equal(drawn[part.name], part.residuals)
+
+
+def test_of_a_plane_hardly_touched_only_that_part_is_drawn() -> None:
+    problem = Problem.on_grid([np.linspace(0, 500, 51), np.linspace(0, 200, 41)], seeds=[Returns(200, 5)], limits=20.0)
+    optimizer = SafeOptimizer(problem, Schedule(trials=1))
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, [Returns(200, cost) for cost in (4, 5, 6, 5)])
+    history = History.from_optimizer(optimizer)
+    ax = axes()
+    draw_plane(ax, history, 0)
+    assert 0 < ax.get_xlim()[0] < 200 < ax.get_xlim()[1] < 500
+    assert ax.get_ylim()[1] < 100
+    near = candidates_near(history, 0)
+    assert set(np.flatnonzero(history.moments[0].safe | history.moments[0].frontier)) < set(near.tolist())
+    assert "where they were tried or considered" in _texts(compose(history))
+
+
+def test_all_of_a_plane_that_was_mostly_touched_is_drawn(history: History) -> None:
+    reached = replace(history.moments[-1], frontier=np.ones(len(history.problem.candidates), dtype=bool))
+    all_reached = replace(history, moments=(*history.moments[:-1], reached))
+    ax = axes()
+    draw_plane(ax, all_reached, 0)
+    Z = history.problem.candidates
+    assert ax.get_xlim()[0] < Z[:, 0].min() < Z[:, 0].max() < ax.get_xlim()[1]
+    assert "where they were tried or considered" not in _texts(compose(all_reached))
+
+
+def _texts(figure: Figure) -> str:
+    return " ".join(text.get_text() for part in figure.subfigs for text in part.texts) + " ".join(
+        part.get_suptitle() for part in figure.subfigs
+    )
 
 
 def test_the_whole_picture_has_all_panels(history: History, tmp_path: Path) -> None:

@@ -17,12 +17,13 @@ from lifesafe.report.history import History
 from lifesafe.report.page.checks import not_promised
 from lifesafe.report.page.document import page_html, write_page
 from lifesafe.report.page.operated import Operated
-from lifesafe.report.page.plane import frames, moments_shown, views
+from lifesafe.report.page.plane import frames, views
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import Chart, ticks
 from lifesafe.report.page.trial_charts import observation_kinds
 from lifesafe.report.page.verdict import headline, tone
 from lifesafe.report.page.wording import number, target_text
+from lifesafe.report.shown import moments_shown
 from lifesafe.returns import Returns
 from report_runs import KINDS, SIMULATION, operated
 

@@ -16,15 +16,13 @@ from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import NARROW, Chart, legend
 from lifesafe.report.page.trial_charts import SHAPES, trial_tip
 from lifesafe.report.page.wording import escaped, mean_text, number, plural, target_text
+from lifesafe.report.shown import candidates_near, moments_shown
 
 KINDS = ("closed", "frontier", "safe")
 SIDE = 1000
 _CELLS = 64  # cells of an axis up to which it is drawn as it is
 _SPARSE = 4  # cells per candidate above which candidates are put into coarser cells
-_ROOM = 0.05  # of an axis, around what is shown
-_MOST = 0.6  # of the candidates: if more are near, all are shown
 _WIDTH, _HEIGHT = 680, 470
-_THUMBS = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ def views(reading: Reading) -> list[View]:
     problem = reading.problem
     everything = np.arange(len(problem.candidates))
     if len(problem.limits) == 1:
-        near = _near(reading, 0, everything)
+        near = candidates_near(reading.history, 0)
         whole = _view(reading, 0, "all candidates", everything)
         if len(near) == len(everything):
             return [replace(whole, title="")]
@@ -82,11 +80,11 @@ def views(reading: Reading) -> list[View]:
     found = []
     for k, name in enumerate(problem.names[1:]):
         title = f"reward and {name}, any value of the other costs"
-        found.append(_view(reading, k, title, _near(reading, k, everything)))
+        found.append(_view(reading, k, title, candidates_near(reading.history, k)))
         rows = _slice(reading, k)
         if rows is not None:
             title = f"reward and {name}, other costs as of {target_text(problem.target(reading.focus or 0))}"
-            found.append(replace(_view(reading, k, title, _near(reading, k, rows)), extra=True))
+            found.append(replace(_view(reading, k, title, candidates_near(reading.history, k, rows)), extra=True))
     return found
 
 
@@ -169,29 +167,6 @@ def plane_notes(reading: Reading, shown: list[View]) -> list[str]:
             " safe if some target in it is."
         )
     return notes
-
-
-def moments_shown(count: int, panels: int = _THUMBS) -> list[int]:
-    """Return the moments that get a small picture: close together in the beginning, when the set grows."""
-    return sorted({round(step) - 1 for step in np.geomspace(1, count, panels)}) if count else []
-
-
-def _near(reading: Reading, cost: int, rows: Int[np.ndarray, " m"]) -> Int[np.ndarray, " k"]:
-    """Return the candidates of a plane around all that ever were safe, frontier or tried; all where that is most."""
-    Z = reading.problem.candidates[:, [0, 1 + cost]]
-    touched = np.zeros(len(Z), dtype=bool)
-    touched[list(reading.problem.seeds)] = True
-    for moment in reading.history.moments:
-        touched |= moment.safe | moment.frontier | moment.closed
-        touched[moment.result.trial.index] = True
-    here = Z[rows][touched[rows]]
-    if not reading.history.moments or not len(here):
-        return rows
-    room = _ROOM * np.ptp(Z, axis=0)
-    low, high = here.min(axis=0) - room, here.max(axis=0) + room
-    inside: Bool[np.ndarray, " m"] = np.all((Z[rows] >= low) & (Z[rows] <= high), axis=1)
-    least = all(len(np.unique(Z[rows][inside][:, axis])) >= 4 for axis in (0, 1))
-    return rows[inside] if least and inside.mean() < _MOST else rows
 
 
 def _view(reading: Reading, cost: int, title: str, rows: Int[np.ndarray, " m"]) -> View:
