@@ -316,3 +316,17 @@ def test_budget_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> N
     assert told["theorem_3"]["episodes"] == 20 * told["theorem_3"]["trials"]
     assert [row["visit"] for row in told["ledger"]] == [1, 2, 3]
     assert told["ledger"][0]["allowance"] == pytest.approx(0.025)
+
+
+def test_a_coverage_of_fewer_deployments_keeps_what_was_simulated_before(empty_directory: Path) -> None:
+    def simulated(*words: str) -> list[tuple[str, int]]:
+        assert main(["theory", "coverage", "--workers", "1", "--out", "cov", *words]) == 0
+        return [
+            (line["row"]["family"], line["deployments"]) for line in json.loads(Path("cov/default.json").read_text())
+        ]
+
+    assert set(simulated("--family", "rare", "--deployments", "2")) == {("rare", 2)}
+    both = simulated("--family", "rare", "--deployments", "1")
+    assert set(both) == {("rare", 2), ("rare", 1)}
+    assert simulated("--family", "rare", "--deployments", "2") == both
+    assert Path("cov/default.md").read_text().count("| rare |") == len(both) / 2

@@ -213,15 +213,15 @@ def theory_coverage(
         known = sorted({row.family for row in SUITES[suite]})
         raise ConfigError(f"The suite {suite} has no family {family!r}; it has {', '.join(known)}.")
     path = out / f"{suite}.json"
-    done = [s for s in table.load(path) if s.deployments == deployments]
+    done = table.load(path)
     for number, row in enumerate(rows, start=1):
-        if all(s.row != row for s in done):
+        if all((s.row, s.deployments) != (row, deployments) for s in done):
             with bar(f"{number}/{len(rows)} {row.family}: {row.name}", deployments) as advance:
                 outcomes = simulate(row, deployments, workers=workers, advance=advance)
             done.append(summarize(row, outcomes))
             out.mkdir(parents=True, exist_ok=True)
             table.save(path, done)
-    shown = [s for row in rows for s in done if s.row == row]
+    shown = [s for row in rows for s in done if (s.row, s.deployments) == (row, deployments)]
     write_atomic(out / f"{suite}.md", table.markdown(shown))
     with patience("drawing"):
         save(coverage_figure(shown), out / f"{suite}.png")

@@ -27,6 +27,7 @@ from lifesafe.lifetime.trials import DITHER, cost_bounds, default_schedule, run_
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.decision import check_steps
+from lifesafe.optimizer.journal import JOURNAL, read_events
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
@@ -152,6 +153,7 @@ class Lifetime:
         recorded = manifests.read_manifest(directory)
         known = None
         if recorded is not None:
+            manifests.check_whole(recorded, directory)
             known = recorded["data"]["fingerprint"]
             task, config = task or _task_of(recorded, directory), config or _config_of(recorded)
             data = data if data is not None else _data_of(recorded)
@@ -159,8 +161,8 @@ class Lifetime:
             delta = recorded["run"]["delta"] if delta is None else delta
             start = recorded["run"]["start"] if start is None else start
             dither = recorded["run"]["dither"] if dither is None else dither
-            schedule = schedule or from_plain(Schedule, recorded["schedule"], manifests.NAME)
-            monitor = monitor or from_plain(MonitorConfig, recorded["monitor"], manifests.NAME)
+            schedule = schedule or from_plain(Schedule, recorded.get("schedule", {}), manifests.NAME)
+            monitor = monitor or from_plain(MonitorConfig, recorded.get("monitor", {}), manifests.NAME)
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
         if simulator is not None:
@@ -205,7 +207,7 @@ class Lifetime:
     def optimizer(self) -> SafeOptimizer:
         """What decides which target is tried; its record is in the directory."""
         if self._optimizer is None:
-            begun = (self.directory / "journal.sqlite").exists()
+            begun = (self.directory / JOURNAL).exists()
             problem = None if begun and self._has_events() else self._problem()
             schedule = None if problem is None else self._schedule
             self._optimizer = SafeOptimizer.open(self.directory, problem, schedule)
@@ -321,9 +323,7 @@ class Lifetime:
         self.close()
 
     def _has_events(self) -> bool:
-        from lifesafe.optimizer.journal import read_events
-
-        return bool(read_events(self.directory / "journal.sqlite"))
+        return bool(read_events(self.directory / JOURNAL))
 
     def _from_logs(self) -> Problem:
         problem = problem_of(

@@ -13,6 +13,7 @@ from lifesafe._files import write_atomic
 from lifesafe.errors import ConfigError
 
 NAME = "run.toml"
+_NEEDED = {"run": ("task", "limits", "seed", "delta", "start"), "data": ("fingerprint",), "policy": ("kind", "config")}
 _LATER = {"run": {"dither": 0.0}}  # what runs had that were begun before these could be set
 _FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
 
@@ -31,6 +32,22 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
         if isinstance(recorded.get(part), Mapping):
             recorded[part] = defaults | recorded[part]
     return recorded
+
+
+def check_whole(recorded: Mapping[str, Any], directory: Path) -> None:
+    """Refuse a manifest that does not say what a run was begun with.
+
+    Raises:
+        ConfigError: If so, naming what is missing.
+    """
+    missing = [
+        f"{part}.{key}" for part, keys in _NEEDED.items() for key in keys if key not in (recorded.get(part) or {})
+    ]
+    if missing:
+        raise ConfigError(
+            f"{directory / NAME} lacks {', '.join(missing)}: it does not say what the run was begun with. Restore it"
+            " from a copy, or begin in another directory."
+        )
 
 
 def begin(directory: Path, manifest: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from jaxtyping import Float
 
-from lifesafe.errors import ConfigError
+from lifesafe.errors import ConfigError, TrialError
 from lifesafe.theory.betting import BettingTest, DriftDetector, alarm_test, drift_detector
 
 Rule = Literal["mean", "drift"]
@@ -115,9 +115,14 @@ class Monitor:
         """Return the monitor after these further episodes; many at once or one by one is the same.
 
         Raises:
-            TrialError: If a cost is not in [0, bound].
+            TrialError: If episodes do not have as many costs as there are limits, or a cost is not in [0, bound].
         """
-        X = np.asarray(costs, dtype=np.float64).reshape(-1, len(self.tests))
+        X = np.asarray(costs, dtype=np.float64)
+        X = X.reshape(-1, len(self.tests)) if X.size == 0 else X
+        if X.ndim != 2 or X.shape[1] != len(self.tests):
+            raise TrialError(
+                f"The monitor watches {len(self.tests)} costs an episode; got an array of shape {X.shape}."
+            )
         after = replace(
             self,
             tests=tuple(test.update(X[:, k]) for k, test in enumerate(self.tests)),

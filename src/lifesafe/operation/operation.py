@@ -70,8 +70,10 @@ class Operation:
 
     @property
     def target(self) -> Returns | None:
-        """The target to serve; none once halted."""
-        return None if self._serving is None else self._optimizer.problem.target(self._serving["index"])
+        """The target to serve; none once halted, and none before `begin` if the limits have changed since."""
+        if self._serving is None or tuple(self._serving["limits"]) != self._optimizer.problem.limits:
+            return None
+        return self._optimizer.problem.target(self._serving["index"])
 
     def targets(self, episodes: int) -> list[Returns]:
         """Return what to ask for in each of the next episodes: the target, dithered if the problem says so.
@@ -99,8 +101,7 @@ class Operation:
         if self._monitor is not None and self._monitor.alarm is not None:  # killed between alarm and fallback
             self._fall_back(self._monitor.alarm)
         limits = self._optimizer.problem.limits
-        served = self._serving is not None and tuple(self._serving["limits"]) == limits
-        if self.halted is None and not served:
+        if self.halted is None and self.target is None:
             best = self._optimizer.best
             if best is None:
                 raise NoSafeTargetError(
@@ -114,12 +115,13 @@ class Operation:
         """Record what episodes of the served target returned, and judge them.
 
         Raises:
-            TrialError: If operation has halted, or the returns do not fit; nothing is recorded then.
+            TrialError: If no target is served (operation has halted, or the limits have changed since it began), or the
+                returns do not fit; nothing is recorded then.
         """
-        if self._serving is None or self._monitor is None:
+        target = self.target
+        if self._serving is None or self._monitor is None or target is None:
             raise self._serves_none()
         index = self._serving["index"]
-        target = self._optimizer.problem.target(index)
         monitor = self._monitor.update(returns_array(episodes)[:, 1:])
         self._optimizer.serve(index, episodes, monitor.evidence)
         self._monitor, self.episodes = monitor, self.episodes + len(episodes)
@@ -128,7 +130,8 @@ class Operation:
         return Verdict(target, monitor.alarm, self.target)
 
     def _serves_none(self) -> TrialError:
-        why = "it has not begun; call begin()" if self.halted is None else f"it has halted: {self.halted}"
+        began = "it has not begun" if self._serving is None else "the limits have changed since it began"
+        why = f"{began}; call begin()" if self.halted is None else f"it has halted: {self.halted}"
         return TrialError(f"Operation serves no target: {why}.")
 
     def _fall_back(self, alarm: Alarm) -> None:

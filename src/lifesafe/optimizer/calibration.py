@@ -18,11 +18,11 @@ Reference: Rasmussen & Williams 2006, section 5.4.2.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import bdtrc
 
 from lifesafe.optimizer.gp import GridGP
 from lifesafe.optimizer.posterior import Posterior
@@ -65,20 +65,26 @@ class Calibration:
 
     returns: tuple[ReturnCalibration, ...]
     """The reward, then every cost."""
+    batches: int = 0
+    """Of the observations, those that are batches of operation; all others are trials."""
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return (return, coverage of each band, mean and sd of the residuals, verdict) for a table."""
         rows = []
         for part in self.returns:
             z = part.residuals
-            moments = (f"{z.mean():+.2f}", f"{z.std():.2f}") if len(z) else ("-", "-")
-            shares = (f"{part.coverage(band):.0%}" if len(z) else "-" for band in BANDS)
+            several = len(z) > 1  # one alone has no others to be predicted from
+            moments = (f"{z.mean():+.2f}", f"{z.std():.2f}") if several else ("-", "-")
+            shares = (f"{part.coverage(band):.0%}" if several else "-" for band in BANDS)
             rows.append((part.name, *shares, *moments, part.verdict))
         return rows
 
     def __str__(self) -> str:
         n = len(self.returns[0].residuals)
-        title = f"Calibration: each of {n} trials predicted from the others; share inside the band"
+        what = f"observations ({self.batches} from operation)" if self.batches else "trials"
+        title = f"Calibration: each of {n} {what} predicted from the others; share inside the band"
+        if n < 2:
+            title = "Calibration: too few trials to predict one from the others"
         header = ("return", *(f"{band:.0%} band" for band in BANDS), "mean", "sd", "bands are")
         table = [header, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -102,7 +108,7 @@ def calibration(state: State) -> Calibration:
     for name, y, noise, (processes, w) in zip(problem.names, values, variances, mixtures, strict=True):
         residuals, innovations = _residuals(processes, w, indices, y, noise)
         parts.append(ReturnCalibration(name, residuals, innovations))
-    return Calibration(tuple(parts))
+    return Calibration(tuple(parts), batches=len(posterior.observations) - len(state.results))
 
 
 def half_width(band: float) -> float:
@@ -112,8 +118,7 @@ def half_width(band: float) -> float:
 
 def _at_least(count: int, total: int, probability: float) -> float:
     """Return how probable it is that so many of all events happen, or more."""
-    chances = (math.comb(total, k) * probability**k * (1 - probability) ** (total - k) for k in range(count))
-    return 1.0 - math.fsum(chances)
+    return float(bdtrc(count - 1, total, probability)) if count else 1.0
 
 
 def _residuals(

@@ -40,12 +40,23 @@ def seed_certified(problem: Problem, schedule: Schedule, posterior: Posterior, i
 
 
 def bet_won(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
-    """Return whether episodes of one target show, whatever the distribution of costs, that every limit is kept."""
+    """Return whether episodes of one target show, whatever the distribution of costs, that every limit is kept.
+
+    Not if a cost lies outside its bounds: what the bet supposes does not hold then.
+    """
+    if not within_bounds(problem, episodes):
+        return False
     tests = zip(problem.limits, problem.cost_bounds, strict=True)
     return all(
         safety_test(limit, bound, LEVEL / len(problem.limits)).update(episodes[:, 1 + k]).rejected
         for k, (limit, bound) in enumerate(tests)
     )
+
+
+def within_bounds(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
+    """Return whether every cost is one that the bounds on costs allow; without bounds all are."""
+    costs = episodes[:, 1:]
+    return not problem.cost_bounds or bool(((costs >= 0) & (costs <= np.array(problem.cost_bounds))).all())
 
 
 def violated(problem: Problem, posterior: Posterior, episodes: Float[np.ndarray, "m r"], share: float = 1.0) -> bool:

@@ -28,6 +28,9 @@ from typing import Any, Self, TextIO
 from lifesafe._files import sha256, write_atomic
 from lifesafe.errors import JournalError
 
+JOURNAL = "journal.sqlite"
+"""Of the journal in the directory of a run."""
+
 VERSION = 1
 APPLICATION_ID = 0x6C736A6C  # "lsjl": tells our files from those of other programs
 GENESIS = sha256(f"lifesafe journal {VERSION}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,11 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe._config import from_plain, to_plain
-from lifesafe.errors import GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
+from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
+from lifesafe.optimizer.certificates import within_bounds
 from lifesafe.optimizer.confidence import Bands, raw_bands
 from lifesafe.optimizer.decision import Decision, admissible, check_prior, check_steps, decide, is_done
 from lifesafe.optimizer.dither import dithered
-from lifesafe.optimizer.journal import Event, Journal
+from lifesafe.optimizer.journal import JOURNAL, Event, Journal
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.recommendation import Recommendation, fit_targets, recommend
 from lifesafe.optimizer.schedule import Schedule, Stage
@@ -57,6 +58,7 @@ class SafeOptimizer:
         self._journal: Journal | None = None
         self._noted: set[int] = set()  # trials whose violation is in the journal
         self._operation: list[tuple[str, dict[str, Any]]] = []
+        self._interrupted = False
 
     @classmethod
     def open(
@@ -73,7 +75,7 @@ class SafeOptimizer:
             JournalError: If the record belongs to another problem or schedule, is damaged, is open elsewhere, or
                 does not replay to the same decisions.
         """
-        journal = Journal.open(Path(path) / "journal.sqlite")
+        journal = Journal.open(Path(path) / JOURNAL)
         try:
             if not journal.events:
                 return cls._begin(journal, problem, schedule)
@@ -174,8 +176,8 @@ class SafeOptimizer:
             if decision is None:
                 break
             trial = _trial(self._state, decision)
-            self._record("asked", _asked(trial, decision))
-            self._state.ask(trial)
+            with self._recorded("asked", _asked(trial, decision)):
+                self._state.ask(trial)
         return self.open_trials[:count]
 
     def targets(self, trial: Trial) -> list[Returns]:
@@ -190,8 +192,10 @@ class SafeOptimizer:
         """
         self._check_open(trial)
         returns = self._checked(episodes)
-        self._record("told", {"trial": trial.number, "episodes": returns.tolist()})
-        self._tell(trial.number, returns)
+        was_frozen = self._state.frozen
+        with self._recorded("told", {"trial": trial.number, "episodes": returns.tolist()}):
+            result = self._state.tell(trial.number, returns)
+        self._warn(result, was_frozen)
         with suppress(JournalError):  # the trial itself is on disk; the note is tried again with the next one
             self._note_violations()
 
@@ -206,8 +210,8 @@ class SafeOptimizer:
         """
         if self.held_by is None:
             raise TrialError("There is nothing to confirm: the search is not held up.")
-        self._record("confirmed", {"reason": reason} if reason else {})
-        self._state.confirm()
+        with self._recorded("confirmed", {"reason": reason} if reason else {}):
+            self._state.confirm()
 
     def change_limits(self, limits: float | Sequence[float], seeds: Sequence[int] | None = None) -> None:
         """Go on under other limits with everything observed so far; the risk ledger starts again.
@@ -217,14 +221,18 @@ class SafeOptimizer:
             seeds: Candidates believed safe under the new limits; needed when a limit becomes lower.
 
         Raises:
-            ConfigError: If a limit becomes lower and no seeds are named.
+            ConfigError: If no limit changes, one becomes lower and no seeds are named, or under the new ones the prior
+                alone would count targets as safe.
             TrialError: If a trial is open.
         """
         if self._state.open:
             raise TrialError(f"Trials {sorted(self._state.open)} are open; tell them before changing the limits.")
         problem = self.problem.with_limits(limits, seeds)
-        self._record("limits", {"limits": list(problem.limits), "seeds": list(problem.seeds)})
-        self._state.change(problem)
+        if problem.limits == self.problem.limits:
+            raise ConfigError(f"The limits are {problem.limits} already; the risk that was spent stays spent.")
+        check_prior(problem, self.schedule)
+        with self._recorded("limits", {"limits": list(problem.limits), "seeds": list(problem.seeds)}):
+            self._state.change(problem)
 
     def serve(self, index: int, episodes: Sequence[Returns], verdict: Mapping[str, Any] | None = None) -> None:
         """Record episodes of a target in operation; they improve the model, and cost no risk.
@@ -240,13 +248,13 @@ class SafeOptimizer:
         if not any(result.trial.index == index for result in self._state.results):
             raise TrialError(f"Candidate {index} was never tried; operate a target that was tried and certified.")
         returns = self._checked(episodes)
-        self._log("served", {"index": index, "episodes": returns.tolist(), "verdict": dict(verdict or {})})
-        self._state.serve(index, returns)
+        with self._logged("served", {"index": index, "episodes": returns.tolist(), "verdict": dict(verdict or {})}):
+            self._state.serve(index, returns)
 
     def withdraw(self, index: int, why: Mapping[str, Any]) -> None:
         """Record an alarm in operation: the target is not tried, recommended or used as a seed any more."""
-        self._log("alarm", {"index": index, **why})
-        self._state.withdraw(index)
+        with self._logged("alarm", {"index": index, **why}):
+            self._state.withdraw(index)
 
     def note(self, kind: str, body: Mapping[str, Any]) -> None:
         """Record something that changes nothing here: which target is being served, or that operation has halted.
@@ -256,7 +264,8 @@ class SafeOptimizer:
         """
         if kind not in NOTES:
             raise TrialError(f"Unknown note {kind!r}; the record takes {' and '.join(NOTES)}.")
-        self._log(kind, dict(body))
+        with self._logged(kind, dict(body)):
+            pass
 
     @property
     def operation(self) -> tuple[tuple[str, dict[str, Any]], ...]:
@@ -274,14 +283,21 @@ class SafeOptimizer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _tell(self, number: int, returns: Float[np.ndarray, "m r"]) -> None:
-        was_frozen = self._state.frozen
-        result = self._state.tell(number, returns)
+    def _warn(self, result: Result, was_frozen: bool) -> None:
+        number, costs = result.trial.number, result.episodes[:, 1:]
+        if self.schedule.certification == "betting" and not within_bounds(self.problem, result.episodes):
+            warnings.warn(
+                f"Trial {number} at {result.trial.target} had costs from {_shown(costs.min(axis=0))} to"
+                f" {_shown(costs.max(axis=0))}, and cost_bounds says 0 to {_shown(self.problem.cost_bounds)}. Its"
+                " episodes certify nothing, and operation would refuse such costs: begin a run with bounds that hold.",
+                GuaranteeWarning,
+                stacklevel=3,
+            )
         if result.violated:
             held = "Nothing new is tried from now on; confirm() goes on regardless."
             warnings.warn(
                 f"Trial {number} at {result.trial.target} exceeded a limit: mean costs "
-                f"{_shown(returns[:, 1:].mean(axis=0))}, limits {_shown(self.problem.limits)}. "
+                f"{_shown(costs.mean(axis=0))}, limits {_shown(self.problem.limits)}. "
                 f"{held if self._state.holding else 'Its neighborhood is closed.'}",
                 GuaranteeWarning,
                 stacklevel=3,
@@ -298,10 +314,9 @@ class SafeOptimizer:
         """Journal violations as such; one that a crash kept from being noted is noted on the next opening."""
         for result in self._state.results:
             if result.violated and result.trial.number not in self._noted:
-                self._record(
-                    "violation", {"trial": result.trial.number, "means": result.episodes.mean(axis=0).tolist()}
-                )
-                self._noted.add(result.trial.number)
+                means = result.episodes.mean(axis=0).tolist()
+                with self._recorded("violation", {"trial": result.trial.number, "means": means}):
+                    self._noted.add(result.trial.number)
 
     def _checked(self, episodes: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
         returns = returns_array(episodes)
@@ -321,13 +336,28 @@ class SafeOptimizer:
         numbers = sorted(self._state.open) or "none"
         raise TrialError(f"Trial {trial.number} at {trial.target} is not open here; open trials: {numbers}.")
 
-    def _record(self, kind: str, body: dict[str, Any]) -> None:
-        if self._journal is not None:
-            self._journal.append(kind, body)
+    @contextmanager
+    def _recorded(self, kind: str, body: dict[str, Any]) -> Iterator[None]:
+        """Record an event, then let it happen here; an interrupt between the two is the end of this optimizer."""
+        if self._interrupted:
+            again = "begin anew" if self._journal is None else f"open {self._journal.path.parent} again"
+            raise JournalError(f"An event was interrupted half-way, so memory and record may differ; {again}.")
+        try:
+            if self._journal is not None:
+                self._journal.append(kind, body)
+            yield
+        except JournalError:  # it was not recorded, and nothing has happened
+            raise
+        except BaseException:
+            self._interrupted = True
+            self.close()
+            raise
 
-    def _log(self, kind: str, body: dict[str, Any]) -> None:
-        self._record(kind, body)
-        self._operation.append((kind, body))
+    @contextmanager
+    def _logged(self, kind: str, body: dict[str, Any]) -> Iterator[None]:
+        with self._recorded(kind, body):
+            self._operation.append((kind, body))
+            yield
 
     @classmethod
     def _begin(cls, journal: Journal, problem: Problem | None, schedule: Schedule | None) -> Self:

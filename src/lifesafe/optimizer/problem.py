@@ -116,8 +116,8 @@ class Problem:
         need a target far above the limit, but steps are fractions of an axis, and must be small beside the limit.
         Targets far from every episode are left out: the policy has seen nothing like them, and Theorem 1 does not hold
         there; where that leaves less than half of an axis, the grid is drawn anew over what is left. The seeds ask for
-        no cost, and for rewards as the episodes that cost least have them: first a middling one, then less and more,
-        should it fail.
+        no cost, or as little as the targets that are left allow, and for rewards as the episodes that cost least have
+        them: first a middling one, then less and more, should it fail.
 
         Args:
             returns: Returns of the offline episodes, or an array with one row per episode, the reward first.
@@ -134,6 +134,8 @@ class Problem:
             raise DatasetError(f"Got the returns of {len(seen)} episodes; give at least 10.")
         if seen.shape[1] != 1 + len(b):
             raise ConfigError(f"Got {len(b)} limits for {seen.shape[1] - 1} costs; give one limit per cost.")
+        if not all(0 < limit < np.inf for limit in b):
+            raise ConfigError(f"Limits must be positive numbers; got {tuple(b.tolist())}.")
         if np.ptp(seen[:, 0]) <= 0:
             raise DatasetError(f"All {len(seen)} episodes have reward {seen[0, 0]:g}; there is nothing to choose.")
         relative = (seen[:, 1:] / b).max(axis=1)

@@ -44,7 +44,8 @@ class Schedule:
     exploration: int = 16
     """Trials of the explore stage at the most."""
     seed_trials: int = 10
-    """Trials that each seed is given to be certified; fewer if together they show that it costs too much for that."""
+    """Trials that each seed is given to be certified; fewer if together they show that it costs too much for that, more
+    if they are so short that they have fewer than 20 episodes."""
     episodes: int = 20
     """Episodes that a trial asks for."""
     seed_episodes: int | None = None

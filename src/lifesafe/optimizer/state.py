@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from lifesafe.optimizer.certificates import seed_certified, violated
+from lifesafe.optimizer.certificates import EPISODES, seed_certified, violated
 from lifesafe.optimizer.confidence import Confidence, allowance, confidence
 from lifesafe.optimizer.posterior import Observation, Posterior
 from lifesafe.optimizer.problem import Problem
@@ -136,6 +136,7 @@ class State:
         bad = violated(self.problem, self.posterior, episodes)
         if bad:
             self._close(trial.index)
+            self.exceeded = True
             self.refuted |= trial.stage is not Stage.SEED
         if len(self.results) and max(innovations) > _SURPRISE:
             self.surprises += 1
@@ -178,15 +179,22 @@ class State:
         """Go on under other limits, keeping every observation; the risk ledger starts again.
 
         Targets already visited stay paid for only if no limit became lower: otherwise the event to be avoided changed.
+        A violation that is one under these limits, too, holds the search up as before, and a seed that shows one has
+        failed.
         """
         lower = any(b < old for b, old in zip(problem.limits, self.problem.limits, strict=True))
-        self.problem = problem
+        held, self.problem = self.refuted, problem
         self._begin_epoch(charged=set() if lower else self.charged)
         for result in self.results:
             if violated(problem, self.posterior, result.episodes):
                 self._close(result.trial.index)
+                self.exceeded |= result.violated  # no trial was wrong that kept the limits of its time
+                self.refuted |= held and result.violated and result.trial.stage is not Stage.SEED
         for index in problem.seeds:
-            if index not in self.withdrawn and seed_certified(problem, self.schedule, self.posterior, index):
+            own = self.posterior.own_episodes(index)
+            if len(own) and violated(problem, self.posterior, own):
+                self.failed.add(index)
+            elif index not in self.withdrawn and seed_certified(problem, self.schedule, self.posterior, index):
                 self._accept(index)
 
     def pretended(self) -> Posterior:
@@ -203,7 +211,7 @@ class State:
         self.certified: set[int] = set()
         self.failed: set[int] = set()
         self.explored = 0
-        self.exceeded = False  # whether a trial shows that a limit of now was exceeded
+        self.exceeded = False  # whether a trial exceeded a limit, then and now
         self.refuted = False  # whether one did so that was thought to be safe
         self.stage = Stage.SEED
         self.closed = np.zeros(len(self.problem.candidates), dtype=bool)
@@ -237,7 +245,7 @@ class State:
         elif trial.stage is Stage.SEED:
             tries = sum(r.trial.index == index and r.trial.number > self._epoch_start for r in self.results)
             hopeless = violated(self.problem, self.posterior, own, share=_PROMISING)
-            if hopeless or tries + 1 >= schedule.seed_trials:
+            if hopeless or (tries + 1 >= schedule.seed_trials and len(own) >= EPISODES):
                 self.failed.add(index)
 
     def _accept(self, index: int) -> None:
@@ -252,6 +260,5 @@ class State:
         self.lipschitz_set[[i for i in problem.seeds if i not in self.failed]] = True
 
     def _close(self, index: int) -> None:
-        self.exceeded = True
         X = self.problem.scaled
         self.closed |= np.abs(X - X[:, [index]]).max(axis=0) <= _CLOSED * self.schedule.reach

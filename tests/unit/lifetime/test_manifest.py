@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lifesafe.errors import ConfigError
+from lifesafe.lifetime import Lifetime
 from lifesafe.lifetime.manifest import NAME, begin, differences, read_manifest
 
 MANIFEST = {
@@ -50,3 +51,10 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / NAME).write_text("run = [")
     with pytest.raises(ConfigError, match="is not TOML"):
         begin(tmp_path, MANIFEST)
+
+
+@pytest.mark.parametrize(("text", "missing"), [("", "run.task, "), ("[run]\ntask = 'A'\n", "run.limits, ")])
+def test_a_manifest_that_lost_something_is_refused(tmp_path: Path, text: str, missing: str) -> None:
+    (tmp_path / NAME).write_text(text)
+    with pytest.raises(ConfigError, match=rf"lacks {missing}.*policy.config: .* Restore it from a copy"):
+        Lifetime.open(tmp_path)

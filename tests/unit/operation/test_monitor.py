@@ -78,3 +78,8 @@ def test_what_the_guarantee_needs_is_asked_for() -> None:
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         MonitorConfig(**wrong)
+
+
+def test_episodes_with_another_number_of_costs_are_refused() -> None:
+    with pytest.raises(TrialError, match=r"watches 1 costs an episode; got an array of shape \(2, 2\)"):
+        Monitor.start([20.0], [200.0]).update([[1.0, 2.0], [3.0, 4.0]])

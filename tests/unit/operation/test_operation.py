@@ -139,6 +139,20 @@ def test_after_other_limits_the_best_target_for_them_is_served() -> None:
     assert again.monitor.tests[0].limit == 30.0
 
 
+def test_nothing_is_served_under_other_limits_before_it_is_begun_again() -> None:
+    optimizer, _ = searched()
+    operation = Operation(optimizer)
+    operation.begin()
+    cheapest = min(optimizer.trials, key=lambda result: result.episodes[:, 1].mean())
+    optimizer.change_limits(0.01, [cheapest.trial.index])
+    for each in (operation, Operation(optimizer)):
+        assert each.target is None
+        with pytest.raises(TrialError, match=r"the limits have changed since it began; call begin\(\)"):
+            each.tell(costly(1, 0.0))
+        with pytest.raises(NoSafeTargetError):
+            each.begin()
+
+
 def test_new_trials_lift_a_halt() -> None:
     optimizer, system = searched()
     operation = Operation(optimizer)

@@ -127,7 +127,8 @@ def test_coverage_is_the_share_inside_the_band() -> None:
 
 @pytest.mark.parametrize(("spread", "verdict"), [(1.0, "plausible"), (3.0, "too narrow"), (0.3, "cautious")])
 def test_the_verdict_follows_the_misses(spread: float, verdict: str) -> None:
-    assert judged(spread * norm.ppf((np.arange(40) + 0.5) / 40)).verdict == verdict
+    for trials in (40, 2000):
+        assert judged(spread * norm.ppf((np.arange(trials) + 0.5) / trials)).verdict == verdict
 
 
 def test_the_table_names_every_band() -> None:

@@ -74,3 +74,10 @@ def test_a_bet_on_bounded_costs_is_won_by_a_cheap_seed_and_never_by_a_costly_one
     assert not seed_certified(made, betting, measured(made, [0.0] * 3), 8)
     assert seed_certified(made, betting, measured(made, [0.0] * 200), 8)
     assert not seed_certified(made, betting, measured(made, [30.0] * 200), 8)
+
+
+@pytest.mark.parametrize("strange", [100.5, -1e-9])
+def test_a_cost_outside_its_bounds_wins_no_bet(strange: float) -> None:
+    made, schedule = problem(), Schedule(certification="betting")
+    assert seed_certified(made, schedule, measured(made, [0.0] * 200), 8)
+    assert not seed_certified(made, schedule, measured(made, [0.0] * 200 + [strange]), 8)

@@ -1,5 +1,6 @@
 """Decisions: stages, refusals, recommendations. Whole runs are compared in tests/reference."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from lifesafe.errors import ConfigError, GuaranteeWarning, NoSafeTargetError, TrialError
 from lifesafe.optimizer import Prior, Priors, Problem, SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.decision import admissible, check_prior
+from lifesafe.optimizer.journal import JOURNAL, read_events
 from lifesafe.optimizer.state import State, known_now
 from lifesafe.returns import Returns
 from properties.runs import lively, quick
@@ -296,3 +298,82 @@ def test_a_closed_target_is_not_tried_even_if_the_model_thinks_it_safe() -> None
     known = known_now(run)
     assert known.risk[index] <= known.allowance
     assert not admissible(run, known)[index]
+
+
+def test_a_trial_that_refutes_the_bounds_on_costs_is_kept_and_certifies_nothing(tmp_path: Path) -> None:
+    with SafeOptimizer.open(tmp_path, problem(cost_bounds=(100.0,)), Schedule(certification="betting")) as optimizer:
+        trial = optimizer.ask()
+        assert trial is not None
+        with pytest.warns(GuaranteeWarning, match=r"costs from 0 to 100.5, and cost_bounds says 0 to 100\. "):
+            optimizer.tell(trial, [Returns(100, 0)] * 99 + [Returns(100, 100.5)])
+        assert not optimizer.safe.any()
+    with SafeOptimizer.open(tmp_path) as optimizer:
+        assert len(optimizer.trials) == 1
+        tell(optimizer, 0.0)
+        assert not optimizer.safe.any()
+
+
+def test_a_seed_is_not_operated_before_it_is_certified_as_the_schedule_asks() -> None:
+    optimizer = SafeOptimizer(problem(cost_bounds=(200.0,)), Schedule(certification="betting"))
+    tell(optimizer, 0.0)
+    assert optimizer.stage is Stage.SEED  # 20 episodes are too few for a bet
+    assert optimizer.best is None
+    tell(optimizer, 0.0)
+    assert optimizer.best is not None
+
+
+def test_a_seed_of_short_trials_is_not_given_up_before_it_could_be_certified() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(episodes=1))
+    for _ in range(19):
+        assert tell(optimizer, 0.0, episodes=1).stage is Stage.SEED
+    tell(optimizer, 0.0, episodes=1)
+    assert optimizer.safe.any()
+
+
+@pytest.mark.parametrize("certification", ["asserted", "score"])
+def test_a_seed_that_was_far_above_stays_out_under_a_slightly_higher_limit(certification: Any) -> None:
+    made = problem(seeds=[Returns(250, 0), Returns(450, 0)])
+    cheap, dear = made.seeds
+    optimizer = SafeOptimizer(made, Schedule(certification=certification, trials=20))
+    optimizer._state.withdraw(cheap)  # so that the other is measured
+    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
+        assert tell(optimizer, 100.0).index == dear
+    optimizer.change_limits(21.0)
+    assert not optimizer.safe[dear]
+    with pytest.raises(NoSafeTargetError):
+        optimizer.ask()
+
+
+def test_other_limits_do_not_confirm_what_holds_the_search_up() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(on_violation="hold"))
+    tell(optimizer, 0.5)
+    with pytest.warns(GuaranteeWarning, match="Nothing new is tried"):
+        tell(optimizer, 300.0)
+    optimizer.change_limits(25.0)
+    assert optimizer.held_by == "violation"
+    optimizer.change_limits(900.0)  # under which it was none
+    assert optimizer.held_by is None
+
+
+def test_a_lower_limit_does_not_end_a_run_whose_trials_kept_those_of_their_time() -> None:
+    optimizer = SafeOptimizer(problem(), Schedule(on_violation="stop"))
+    seed = tell(optimizer, 0.5).index
+    tell(optimizer, 15.0)
+    optimizer.change_limits(8.0, [seed])
+    assert optimizer.ask() is not None
+
+
+def test_the_risk_that_was_spent_is_not_forgotten_under_the_same_limits() -> None:
+    optimizer = SafeOptimizer(problem())
+    with pytest.raises(ConfigError, match=r"limits are \(20.0,\) already"):
+        optimizer.change_limits(20.0)
+
+
+def test_limits_under_which_the_prior_alone_would_certify_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    made = problem(priors=cost(mean="larger", scale="linear"))
+    with SafeOptimizer.open(tmp_path, made) as optimizer:
+        tell(optimizer, 1.0)
+        with pytest.raises(ConfigError, match="The prior alone certifies"):
+            optimizer.change_limits(100.0)
+        assert optimizer.problem.limits == (20.0,)
+    assert [event.kind for event in read_events(tmp_path / JOURNAL)] == ["opened", "asked", "told"]

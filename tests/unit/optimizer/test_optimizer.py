@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import warnings
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -439,3 +440,41 @@ def test_a_record_with_a_trial_where_none_is_left_is_refused(tmp_path: Path, sys
     events[told] = replace(events[told], body={**events[told].body, "episodes": costly})
     with pytest.raises(JournalError, match="lead to no further trial"):
         SafeOptimizer.replay(events)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_after_an_interrupt_within_an_event_nothing_more_is_recorded(
+    system: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_disk: bool
+) -> None:
+    optimizer = SafeOptimizer.open(tmp_path, system.problem, quick()) if on_disk else SafeOptimizer(system.problem)
+    advance(optimizer, system, np.random.default_rng(0), 2)
+    trial = optimizer.ask()
+    assert trial is not None
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(optimizer._state.posterior, "observe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            optimizer.tell(trial, system.episodes(trial.index, 5, np.random.default_rng(1)))
+    with pytest.raises(JournalError, match="interrupted half-way.*" + ("open .* again" if on_disk else "begin anew")):
+        optimizer.ask()
+    if on_disk:
+        with SafeOptimizer.open(tmp_path) as again:  # what was recorded has happened
+            assert len(again.trials) == 3
+            assert again.ask() is not None
+
+
+def test_a_warning_that_is_made_an_error_does_not_undo_a_trial(system: Plant, tmp_path: Path) -> None:
+    with SafeOptimizer.open(tmp_path, system.problem, quick()) as optimizer:
+        trial = optimizer.ask()
+        assert trial is not None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", GuaranteeWarning)
+            with pytest.raises(GuaranteeWarning):
+                optimizer.tell(trial, [Returns(100, 300.0)] * 20)
+        assert len(optimizer.trials) == 1
+        live = snapshot(optimizer)
+    with SafeOptimizer.open(tmp_path) as again:
+        assert snapshot(again) == live
