@@ -111,8 +111,8 @@ def study_policies(
         evaluation_progress: Called with the seed of the training, the episodes and the steps done.
 
     Raises:
-        ConfigError: If a policy learned from other data, two have one seed, or the directory holds a study of another
-            task, with other data, settings or targets.
+        ConfigError: If a policy learned from other data, two have one seed or different settings, or the directory
+            holds a study of another task, with other data, settings or targets.
         CheckpointError: If a directory holds no whole policy, or one that does not say how it was trained.
     """
     grid = _Grid(task, dataset, target_grid(dataset.returns, rewards, costs), episodes, workers, evaluation_progress)
@@ -126,6 +126,11 @@ def study_policies(
             )
         if places.setdefault(origin.seed, place) != place:
             raise ConfigError(f"{places[origin.seed]} and {place} both have seed {origin.seed}; give one per seed.")
+        if (origin.method, origin.config) != (origins[0][1].method, origins[0][1].config):
+            raise ConfigError(
+                f"The policies in {origins[0][0]} and {place} were trained with different settings or methods; a study"
+                " is of one setting. Give them apart, each with a directory of its own."
+            )
     return [
         grid.part(Path(directory) / f"seed-{origin.seed}", origin.seed, origin.config, partial(load, place))
         for place, origin in origins

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from lifesafe.benchmark.published import SOURCE, published_for
 from lifesafe.benchmark.results import Row, Table
 from lifesafe.benchmark.summaries import summary_text
-from lifesafe.benchmark.tables import Format, table_text
+from lifesafe.benchmark.tables import Format, csv_text, table_text
 
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
 <title>lifesafe: comparison</title>
 <style>
-body {{ font: 15px/1.5 system-ui, sans-serif; color: #16202b; margin: 2rem; }}
+body {{ overflow-x: auto; font: 15px/1.5 system-ui, sans-serif; color: #16202b; margin: 2rem; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 th, td {{ padding: .2rem .7rem; text-align: left; white-space: nowrap; }}
 thead th {{ border-bottom: 2px solid #57646f; padding-top: 1.2rem; }}
@@ -28,7 +29,7 @@ p {{ max-width: 55rem; }}
 {body}</body>
 </html>
 """
-_HEADINGS = {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n", "html": f"<h2>{SOURCE}</h2>\n", "csv": ""}
+_HEADINGS = {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n", "html": f"<h2>{SOURCE}</h2>\n"}
 
 
 def document(rows: Sequence[Row], form: Format, *, published: bool = False) -> str:
@@ -40,6 +41,8 @@ def document(rows: Sequence[Row], form: Format, *, published: bool = False) -> s
         published: Whether the paper's numbers for these tasks and limits follow.
     """
     table = Table.of(rows)
+    if form == "csv":
+        return csv_text({"here": table} | ({"paper": published_for(table)} if published else {}))
     parts = [table_text(table, form), summary_text(rows, form)]
     if published:
         parts.append(_HEADINGS[form] + table_text(published_for(table), form))

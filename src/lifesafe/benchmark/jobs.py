@@ -31,6 +31,7 @@ from lifesafe.errors import NoSafeTargetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import Lifetime, default_schedule
 from lifesafe.optimizer.dither import dithered
+from lifesafe.optimizer.journal import JOURNAL
 from lifesafe.policies import Progress, train
 from lifesafe.returns import Returns, returns_array
 
@@ -155,6 +156,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
         place.mkdir(parents=True, exist_ok=True)
         shutil.copytree(first / "policy", place / ".policy", dirs_exist_ok=True)
         (place / ".policy").rename(place / "policy")
+    resumed = (place / JOURNAL).exists()
     start = time.monotonic()
     searched, best, asked = _search(work, task, place)
     plain = Returns(float(work.dataset.returns[:, 0].max()), limit)
@@ -174,7 +176,7 @@ def _life(work: _Work, limit: float) -> list[Row]:
                 target=() if target is None else tuple(target),
                 steps=config.steps,
                 training_seconds=_training_seconds(first),
-                seconds=seconds,
+                seconds=None if method == PLS and resumed else seconds,
                 **more,
             )
         )

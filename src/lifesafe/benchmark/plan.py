@@ -151,9 +151,9 @@ def _times(suite: Suite, rows: Sequence[Row]) -> dict[tuple[str, str, int], floa
         for seed in sorted({row.seed for row in rows if (row.task, row.method) == (job.task, job.method)}):
             of_job = [by_key.get((job.task, method, limit, seed)) for limit in job.limits for method in methods]
             whole = [row for row in of_job if row is not None and row.steps == suite.config(job).steps]
-            if len(whole) == len(of_job):
-                seconds = whole[0].training_seconds + math.fsum(row.seconds for row in whole)
-                kinds.setdefault(_kind(job), []).append(seconds)
+            rest = [row.seconds for row in whole if row.seconds is not None]
+            if len(rest) == len(of_job):
+                kinds.setdefault(_kind(job), []).append(whole[0].training_seconds + math.fsum(rest))
     return {kind: math.fsum(times) / len(times) for kind, times in kinds.items()}
 
 

@@ -46,8 +46,8 @@ class Row:
     """Gradient steps."""
     training_seconds: float
     """How long they took."""
-    seconds: float
-    """How long all else took."""
+    seconds: float | None
+    """How long all else took; none if an earlier process had begun the search, whose share nothing tells."""
     trials: int = 0
     """Trials of a safe search."""
     online_episodes: int = 0
@@ -95,7 +95,7 @@ class Cell:
 
     Attributes:
         reward: Mean normalized reward.
-        reward_deviation: Its standard deviation over seeds.
+        reward_deviation: Its standard deviation over seeds: of just these, so the mean square is over their number.
         cost: Mean normalized cost.
         cost_deviation: Its standard deviation over seeds.
         seeds: How many ran something.
@@ -116,10 +116,12 @@ class Cell:
 
     @classmethod
     def of(cls, rows: Sequence[Row]) -> Cell:
-        """Return the means and deviations of some rows."""
+        """Return the means and deviations of rows that differ in their seeds only."""
         rewards = [value for row in rows if (value := row.normalized_reward) is not None]
-        costs = [value for row in rows if (value := row.normalized_cost) is not None]
-        return cls(*_spread(rewards), *_spread(costs), len(costs), len(rows) - len(costs))
+        costs = [row.cost for row in rows if row.cost is not None]
+        cost, deviation = _spread(costs)
+        limit = rows[0].limit  # divided by last: a mean of just the limit is 1, and no rounding makes it more
+        return cls(*_spread(rewards), cost / limit, deviation / limit, len(costs), len(rows) - len(costs))
 
 
 @dataclass(frozen=True)
@@ -158,14 +160,14 @@ class Table:
             data={task: tuple(sorted(words)) for task, words in data.items()},
         )
 
-    def best(self, task: str, limit: float) -> str | None:
-        """Return the safe method that earns most; none if none is safe."""
+    def best(self, task: str, limit: float) -> tuple[str, ...]:
+        """Return the safe methods that earn most: one, none if none is safe, several if they earn just the same."""
         safe = {
             key.method: cell.reward
             for key, cell in self.cells.items()
             if key.task == task and key.limit == limit and cell.safe
         }
-        return max(safe, key=lambda method: safe[method]) if safe else None
+        return tuple(method for method, reward in safe.items() if reward == max(safe.values()))
 
 
 def rows_file(directory: Path, name: str) -> Path:
@@ -180,26 +182,51 @@ def write_rows(directory: Path, name: str, rows: Sequence[Row]) -> None:
     write_atomic(rows_file(directory, name), text + "\n")
 
 
-def read_rows(path: str | Path) -> list[Row]:
-    """Return the rows in the directory of a suite, or in a single JSON file.
+def read_rows(*results: str | Path) -> list[Row]:
+    """Return the rows in directories of suites, or in single JSON files, each run once.
+
+    Two jobs may have measured the same: one that was asked for one limit, and later one for both. The first counts.
 
     Raises:
-        ConfigError: If there are none, or a file holds something else.
+        ConfigError: If there are none, a file holds something else, or two files disagree about a run.
     """
-    path = Path(path)
+    found: dict[tuple[str, str, float, int], tuple[Row, Path]] = {}
+    for path in (file for each in results for file in _files_of(Path(each))):
+        for row in _read_file(path):
+            first, place = found.setdefault((row.task, row.method, row.limit, row.seed), (row, path))
+            if _measured(first) != _measured(row):
+                raise ConfigError(
+                    f"{place} and {path} disagree about {row.method} on {row.task} under {row.limit:g}, seed"
+                    f" {row.seed}: {_said(first)}, and {_said(row)}. A run counts once; move one of them elsewhere."
+                )
+    return [row for row, _ in found.values()]
+
+
+def _files_of(path: Path) -> list[Path]:
     paths = [path] if path.is_file() else sorted((path / ROWS).glob("*.json"))
     if not paths:
         raise ConfigError(f"There are no results in {path}; `lifesafe bench run` makes them.")
-    rows = []
-    for each in paths:
-        try:
-            entries: list[dict[str, Any]] = json.loads(each.read_text())
-        except ValueError as error:
-            raise ConfigError(f"{each} is not JSON: {error}. Remove it, and run the suite again.") from error
-        if not isinstance(entries, list):
-            raise ConfigError(f"{each} must hold a list of rows.")
-        rows += [from_plain(Row, entry, source=str(each)) for entry in entries]
-    return rows
+    return paths
+
+
+def _read_file(path: Path) -> list[Row]:
+    try:
+        entries: list[dict[str, Any]] = json.loads(path.read_text())
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}. Remove it, and run the suite again.") from error
+    if not isinstance(entries, list):
+        raise ConfigError(f"{path} must hold a list of rows.")
+    return [from_plain(Row, entry, source=str(path)) for entry in entries]
+
+
+def _measured(row: Row) -> tuple[object, ...]:
+    """Return what a run came to: not how long it took, nor by which job it was done."""
+    return row.reward, row.cost, row.episodes, row.trial_costs, row.fingerprint
+
+
+def _said(row: Row) -> str:
+    ran = "nothing was run" if row.reward is None else f"reward {row.reward:.6g} at cost {row.cost:.6g}"
+    return f"{ran}, from {row.learned_from}"
 
 
 def _ordered(found: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
@@ -210,5 +237,5 @@ def _ordered(found: Iterable[str], wanted: Sequence[str]) -> tuple[str, ...]:
 def _spread(values: Sequence[float]) -> tuple[float, float]:
     if not values:
         return math.nan, math.nan
-    mean = sum(values) / len(values)
-    return mean, (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
+    mean = math.fsum(values) / len(values)
+    return mean, math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))

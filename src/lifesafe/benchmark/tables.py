@@ -10,7 +10,7 @@ import csv
 import html
 import io
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,13 +54,25 @@ class Style:
 _STYLES = {
     "md": Style(lambda text: f"**{text}**", lambda text: f"{text} ✗", "–"),
     "tex": Style(lambda text: rf"\textbf{{{text}}}", lambda text: rf"\textcolor{{red}}{{{text}}}", "--"),
-    "html": Style(lambda text: f"<strong>{text}</strong>", lambda text: f'<span class="unsafe">{text}</span>', "–"),
+    "html": Style(lambda text: f"<strong>{text}</strong>", lambda text: f'<span class="unsafe">{text} ✗</span>', "–"),
 }
 
 
 def table_text(table: Table, form: Format) -> str:
     """Return a table as text."""
-    return {"md": _markdown, "tex": _latex, "csv": _csv, "html": _html}[form](table)
+    texts = {"md": _markdown, "tex": _latex, "csv": lambda table: csv_text({"here": table}), "html": _html}
+    return texts[form](table)
+
+
+def csv_text(tables: Mapping[str, Table]) -> str:
+    """Return the cells of some tables as CSV with one heading; a column says which table each is of."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    numbers = ("reward", "reward_std", "cost", "cost_std")
+    writer.writerow(["source", "limit", "task", "method", *numbers, "seeds", "idle", "verdict"])
+    for source, table in tables.items():
+        writer.writerows([source, *line] for line in _csv_lines(table))
+    return stream.getvalue()
 
 
 def in_columns(methods: Iterable[str]) -> list[str]:
@@ -82,14 +94,15 @@ def _words(table: Table, task: str, limit: float, style: Style) -> list[tuple[st
             words.append((style.missing, style.missing))
             continue
         reward, cost = _pair(cell.reward, cell.reward_deviation, cell), _pair(cell.cost, cell.cost_deviation, cell)
-        reward = style.best(reward) if method == best else reward
+        reward = style.best(reward) if method in best else reward
         reward += f" ({cell.seeds} of {cell.seeds + cell.idle})" if cell.idle else ""
         words.append((reward, cost) if cell.safe else (reward, style.unsafe(cost)))
     return words
 
 
 def _pair(mean: float, deviation: float, cell: Cell) -> str:
-    return f"{mean:.2f} ± {deviation:.2f}" if cell.seeds > 1 else f"{mean:.2f}"
+    shown = f"{round(mean, 2) + 0.0:.2f}"  # a tiny loss is 0.00, not -0.00
+    return f"{shown} ± {deviation:.2f}" if cell.seeds > 1 else shown
 
 
 def _markdown(table: Table) -> str:
@@ -134,10 +147,7 @@ def _latex(table: Table) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
 
-def _csv(table: Table) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["limit", "task", "method", "reward", "reward_std", "cost", "cost_std", "seeds", "idle", "verdict"])
+def _csv_lines(table: Table) -> Iterator[list[object]]:
     for limit in table.limits:
         for task in table.tasks:
             for method in in_columns(table.methods):
@@ -146,10 +156,8 @@ def _csv(table: Table) -> str:
                     continue
                 numbers = (cell.reward, cell.reward_deviation, cell.cost, cell.cost_deviation)
                 written = ["" if math.isnan(number) else f"{number:.4f}" for number in numbers]
-                writer.writerow(
-                    [f"{limit:g}", task, method, *written, cell.seeds, cell.idle, _verdict(table, task, limit, method)]
-                )
-    return stream.getvalue()
+                verdict = _verdict(table, task, limit, method)
+                yield [f"{limit:g}", task, method, *written, cell.seeds, cell.idle, verdict]
 
 
 def _html(table: Table) -> str:
@@ -165,7 +173,7 @@ def _html(table: Table) -> str:
             lines.append(f"<tr><th rowspan=2>{html.escape(task)}</th><td>reward</td>{rewards}</tr>")
             lines.append(f"<tr><td>cost</td>{costs}</tr>")
         lines.append("</tbody>")
-    notes = [_legend(table, "Red"), *(f"Data of {line}" for line in _data(table))]
+    notes = [_legend(table, "✗"), *(f"Data of {line}" for line in _data(table))]
     return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in notes), ""])
 
 
@@ -175,7 +183,7 @@ def _verdict(table: Table, task: str, limit: float, method: str) -> str:
         return "idle"
     if not cell.safe:
         return "unsafe"
-    return "best safe" if table.best(task, limit) == method else "safe"
+    return "best safe" if method in table.best(task, limit) else "safe"
 
 
 def _seeds(table: Table) -> str:

@@ -201,7 +201,7 @@ def bench_table(
     from lifesafe.benchmark.results import read_rows
     from lifesafe.benchmark.summaries import sections, summary
 
-    rows = [row for each in _given(results) for row in read_rows(each)]
+    rows = read_rows(*_given(results))
     if json:
         print_json(summary(rows))
         return OK
@@ -242,7 +242,7 @@ def bench_figure(
     from lifesafe.report.bench_figures import draw_exploration, draw_scatter
     from lifesafe.report.figures import save
 
-    rows = [row for each in _given(results) for row in read_rows(each)]
+    rows = read_rows(*_given(results))
     save((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)
     print(f"Figure: {out}")
     return OK

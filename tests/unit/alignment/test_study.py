@@ -83,10 +83,13 @@ def test_policies_that_were_trained_before_do_the_same(tmp_path: Path) -> None:
 def test_policies_that_are_no_study_together_are_refused(tmp_path: Path) -> None:
     for name, config in {"a": CONFIG, "b": replace(CONFIG, steps=4)}.items():
         train(config, DATA, seed=7, directory=tmp_path / name)
+    train(replace(CONFIG, steps=4), DATA, seed=8, directory=tmp_path / "c")
     save(load(tmp_path / "a"), tmp_path / "by-hand")
     out = tmp_path / "study"
     with pytest.raises(ConfigError, match=r"both have seed 7; give one per seed"):
         study_policies(TASK, DATA, [tmp_path / "a", tmp_path / "b"], out, **SMALL)
+    with pytest.raises(ConfigError, match=r"a and .*c were trained with different settings or methods"):
+        study_policies(TASK, DATA, [tmp_path / "a", tmp_path / "c"], out, **SMALL)
     with pytest.raises(ConfigError, match=r"learned from data \w{8}; those given are \w{8}"):
         study_policies(TASK, collect(61), [tmp_path / "a"], out, **SMALL)
     with pytest.raises(CheckpointError, match="does not say how it was trained"):

@@ -83,6 +83,15 @@ def test_the_training_of_a_job_counts_once_for_all_its_rows() -> None:
     assert (found.seconds, found.basis) == (5 + 100 + 2 * 31, RUN)
 
 
+def test_a_search_whose_time_is_not_known_says_nothing() -> None:
+    known = [
+        replace(ROW, method=method, limit=limit, steps=1000) for limit in (20.0, 40.0) for method in ("pls", "cdt")
+    ]
+    resumed = [replace(row, seed=1, seconds=None if row.method == "pls" else row.seconds) for row in known]
+    assert {each.basis for each in estimates(suite_of("pls"), COSTS, resumed)} == {PARTS}
+    assert estimates(suite_of("pls"), COSTS, [*known, *resumed]) == estimates(suite_of("pls"), COSTS, known)
+
+
 def test_jobs_begin_in_order_as_places_become_free() -> None:
     # Two places: 4 | 3, then 2 after the 3, then 6 after the 4: ends at 10.
     found = outlook([4.0, 3.0, 2.0, 6.0], machines=1, cores=2, places=2)

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,21 @@ def test_a_seed_that_ran_nothing_is_told_apart() -> None:
 def test_the_best_is_safe() -> None:
     table = Table.of(ROWS)
     assert not table.cells[Key("CarCircle", "cdt", 20.0)].safe  # 25 on average
-    assert table.best("CarCircle", 20.0) == "pls"
-    assert Table.of(ROWS[4:]).best("CarCircle", 20.0) is None
+    assert table.best("CarCircle", 20.0) == ("pls",)
+    assert Table.of(ROWS[4:]).best("CarCircle", 20.0) == ()
+
+
+def test_methods_that_earn_just_the_same_are_both_the_best() -> None:
+    table = Table.of([ROW, replace(ROW, method="bc-safe"), replace(ROW, method="bc-all", reward=200.0)])
+    assert table.best("CarCircle", 20.0) == ("cpq", "bc-safe")
+    assert table_text(table, "md").count("**0.50**") == 2
+
+
+def test_a_mean_of_just_the_limit_is_safe_whatever_its_parts_round_to() -> None:
+    costs = (0.4, 6.9, 52.7)
+    assert sum(cost / 20 for cost in costs) / 3 > 1  # which is not what is asked
+    assert Cell.of([replace(ROW, cost=cost, seed=seed) for seed, cost in enumerate(costs)]).safe
+    assert not Cell.of([replace(ROW, cost=cost, seed=seed) for seed, cost in enumerate((*costs[:2], 52.8))]).safe
 
 
 def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
@@ -48,7 +62,7 @@ def test_latex_and_html_say_the_same() -> None:
     assert r"\textbf{0.75}" in tex
     assert r"\textcolor{red}{1.25 $\pm$ 0.25}" in tex
     assert "<strong>0.75</strong>" in page
-    assert '<span class="unsafe">1.25 ± 0.25</span>' in page
+    assert '<span class="unsafe">1.25 ± 0.25 ✗</span>' in page
 
 
 def test_tables_say_what_was_learned_from() -> None:
@@ -65,9 +79,13 @@ def test_tables_say_what_was_learned_from() -> None:
 
 def test_csv_has_a_verdict_for_every_cell() -> None:
     lines = table_text(Table.of(ROWS), "csv").splitlines()
-    assert lines[1] == "20,CarCircle,cdt,0.9000,0.0000,1.2500,0.2500,2,0,unsafe"
+    assert lines[1] == "here,20,CarCircle,cdt,0.9000,0.0000,1.2500,0.2500,2,0,unsafe"
     assert lines[2].endswith(",2,0,safe")
     assert lines[3].endswith(",1,1,best safe")
+
+
+def test_a_tiny_loss_is_written_as_nothing() -> None:
+    assert "| 0.00 |" in table_text(Table.of([replace(ROW, reward=99.9)]), "md")
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
@@ -81,6 +99,25 @@ def test_rows_come_back_from_disk(tmp_path: Path) -> None:
     write_rows(tmp_path, "second", ROWS[3:])
     assert read_rows(tmp_path) == ROWS
     assert read_rows(tmp_path / "rows" / "second.json") == ROWS[3:]
+
+
+def test_a_run_counts_once_though_two_jobs_measured_it(tmp_path: Path) -> None:
+    small, large = (
+        [ROW],
+        [replace(ROW, seconds=9.0, settings="ab"), replace(ROW, limit=40.0)],
+    )  # first one limit, then both
+    write_rows(tmp_path / "a", "CarCircle-bc-all-20-0", small)
+    write_rows(tmp_path / "a", "CarCircle-bc-all-20-40-0", large)
+    write_rows(tmp_path / "b", "CarCircle-bc-all-20-0", small)
+    assert read_rows(tmp_path / "a") == read_rows(tmp_path / "a", tmp_path / "b") == [ROW, large[1]]
+
+
+@pytest.mark.parametrize("other", [{"cost": 11.0}, {"fingerprint": "77aa77aa77aa"}, {"reward": None, "cost": None}])
+def test_two_accounts_of_one_run_are_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    write_rows(tmp_path / "a", "x", [ROW])
+    write_rows(tmp_path / "b", "y", [replace(ROW, **other)])
+    with pytest.raises(ConfigError, match=r"x\.json and .*y\.json disagree about cpq on CarCircle under 20, seed 0"):
+        read_rows(tmp_path / "a", tmp_path / "b")
 
 
 def test_results_that_are_none_are_refused(tmp_path: Path) -> None:

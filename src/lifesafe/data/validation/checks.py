@@ -73,4 +73,4 @@ def _columns(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, np
 def _sequence(given: Sequence[float] | float | None, otherwise: Sequence[float] | None) -> Sequence[float] | None:
     if given is None:
         return otherwise
-    return given if isinstance(given, Sequence) else (float(given),)
+    return tuple(np.atleast_1d(np.asarray(given, dtype=float)).tolist())

@@ -46,6 +46,7 @@ def test_a_file_and_its_columns_give_the_same_findings(tmp_path: Path) -> None:
     columns["costs"][3] = -1
     path = tmp_path / "logs.hdf5"
     path.write_bytes(hdf5(columns, compression="gzip"))
+    assert check(path, limits=8.0) == check(path, limits=np.array([8.0])) == check(path, limits=np.float32(8.0))
     assert check(path, limits=8.0) == check(str(path), limits=(8.0,)) == check(columns, limits=[8.0])
 
 
