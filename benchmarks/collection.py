@@ -97,7 +97,8 @@ def draw(task: str, returns: np.ndarray, chosen: np.ndarray | None) -> None:
         axes.plot(chosen[:, 1], chosen[:, 0], ".", ms=2, color="tab:blue", label=f"{len(chosen)} chosen")
     axes.plot((0, 20, 40), PUBLIC[task][:3], "x-", color="tab:red", label="public frontier")
     axes.set(xlabel="cost", ylabel="reward", title=task)
-    axes.legend(markerscale=3, fontsize=7)
+    for handle in axes.legend(fontsize=7).legend_handles:
+        handle.set_markersize(5)
     figure.savefig(RESULTS / f"{task}.png", dpi=110)
     plt.close(figure)
 

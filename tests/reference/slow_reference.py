@@ -454,7 +454,9 @@ class Reference:
                 self.stage = "explore"
         elif stage == "seed":
             tries = sum(i == index for i, _, _ in self.told)
-            if tries >= self.schedule.seed_trials or self.is_above(self.own(index), state._PROMISING):
+            own = self.own(index)
+            used_up = tries >= self.schedule.seed_trials and len(own) >= certificates.EPISODES
+            if used_up or self.is_above(own, state._PROMISING):
                 self.failed.add(index)
 
     def own(self, index: int) -> list[np.ndarray]:

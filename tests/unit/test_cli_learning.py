@@ -7,6 +7,7 @@ import pytest
 
 from lifesafe.cli import main
 from lifesafe.cli.settings import parse_settings, settings_help, with_settings
+from lifesafe.environments import task
 from lifesafe.errors import ConfigError
 from lifesafe.policies import CDTConfig, load
 
@@ -65,6 +66,9 @@ def test_an_unknown_task_is_named_with_the_nearest(capsys: pytest.CaptureFixture
 def test_help_lists_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "PointCircle", "--method", "rvs", "--set", "help"]) == 0
     assert "Gradient steps." in capsys.readouterr().out
+    assert main(["alignment", "PointCircle", "--method", "rvs", "--set", "help"]) == 0
+    assert "Gradient steps." in capsys.readouterr().out
+    assert not Path("runs").exists()
     assert main(["data", "collect", "CarCircle", "--set", "help"]) == 0
     assert "steps = 2000000" in capsys.readouterr().out
 
@@ -129,7 +133,27 @@ def test_a_baseline_is_trained_for_its_limit_and_evaluated(capsys: pytest.Captur
     assert len(told["returns"]) == 2
     assert told["safe"] == (code == 0)
     assert main(["evaluate", "PointCircle", path, "--episodes", "2", "--workers", "0"]) in (0, 1)
-    assert "cost (limit 20)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "cost (limit 20)" in shown
+    assert "asked for" not in shown
+
+
+def test_evaluation_shows_what_a_policy_was_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", *QUICK, "--out", "run"]) == 0
+    words = ["evaluate", "PointCircle", "run", "--limit", "30", "--episodes", "1", "--workers", "0"]
+    for given, reward in (([], task("PointCircle").reference[1]), (["--reward", "123"], 123.0)):
+        capsys.readouterr()
+        assert main([*words, *given]) in (0, 1)
+        row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("asked for"))
+        assert row.split() == ["asked", "for", f"{reward:.1f}", "30.0"]
+
+
+@pytest.mark.parametrize("method", ["cdt", "rvs", "bc-all"])
+def test_a_policy_of_another_task_is_not_evaluated(method: str, capsys: pytest.CaptureFixture[str]) -> None:
+    heads = ["--set", "heads=2"] if method == "cdt" else []
+    assert main(["train", "PointCircle", *QUICK, *heads, "--method", method, "--out", "run"]) == 0
+    assert main(["evaluate", "HopperVelocity", "run", "--workers", "0"]) == 2
+    assert "sees 5 numbers and acts by 2; task 'HopperVelocity' has 11" in capsys.readouterr().err
 
 
 def test_all_settings_of_a_baseline_are_explained(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,6 +66,24 @@ def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("_life")
+def test_the_same_command_goes_back_to_its_limit_after_a_search_under_another(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["optimize", "life", "--limit", "40", "--workers", "0"]) == 0
+    assert main([*QUICK, "--episodes", "12", "--no-plain"]) == 0
+    assert "Back to the limit of this command, 20." in capsys.readouterr().err
+    kinds = [(event.kind, event.body.get("limits")) for event in read_events(Path("life/journal.sqlite"))]
+    assert [limits for kind, limits in kinds if kind == "limits"] == [[40.0], [20.0]]
+    assert all(limits == [20.0] for kind, limits in kinds if kind == "serving")
+
+
+def test_the_settings_of_a_life_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*RUN, "--set", "help"]) == 0
+    assert "width = 32\n" in capsys.readouterr().out
+    assert not Path("runs").exists()
+
+
+@pytest.mark.usefixtures("_life")
 def test_other_settings_in_the_same_directory_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*QUICK, "--delta", "0.05"]) == 2
     assert "begun otherwise: run.delta is 0.1 there, 0.05 here" in capsys.readouterr().err
@@ -127,7 +145,9 @@ def test_several_limits_in_one_go(capsys: pytest.CaptureFixture[str]) -> None:
         (["operate", "nowhere"], "There is no run in nowhere"),
         (["ask", "nowhere"], "begin one with --data LOGS --limit NUMBER"),
         (["ask", "nowhere", "--limit", "20"], "give both --data and --limit"),
-        (["tell", "nowhere", "missing.json", "--trial", "1"], "missing.json"),
+        (["tell", "nowhere", "missing.json", "--trial", "1"], "nowhere does not exist"),
+        (["run", "--env", "Pendulum-v1", "--limit", "20"], "has no data of its own; give some: --data FILE"),
+        (["run", "--env", "nowhere:Cart-v0", "--limit", "20"], "Gymnasium cannot make 'nowhere:Cart-v0'"),
     ],
 )
 def test_what_is_missing_is_asked_for(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -227,10 +247,13 @@ def test_what_is_no_episode_is_named(text: str, message: str) -> None:
         read_episodes(text, "x")
 
 
-def test_an_environment_of_ones_own_from_its_id_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_of_ones_own_from_its_id_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "swinging.py").write_text(
         "def cost(observation, action, next_observation, info):\n    return float(abs(next_observation[2]) > 1.0)\n"
+        "def broken(observation, action, next_observation, info):\n    return info['nothing']\n"
     )
     from lifesafe.data import Dataset, Episode
 
@@ -250,7 +273,11 @@ def test_an_environment_of_ones_own_from_its_id_alone(tmp_path: Path, monkeypatc
             )
         )
     write_dsrl(Dataset.from_episodes(episodes), tmp_path / "logs.hdf5")
-    own = ["run", "--env", "Pendulum-v1", "--cost", "swinging:cost", "--limit", "190", "--out", str(tmp_path / "own")]
+    own = ["run", "--env", "Pendulum-v1", "--limit", "190", "--out", str(tmp_path / "own"), "--workers", "0"]
     small = ["--data", str(tmp_path / "logs.hdf5"), "--method", "rvs", "--set", "steps=5", "--trials", "1"]
-    assert main([*own, *small, "--workers", "0", "--no-plain", "--episodes", "1"]) in (0, 1)
+    for cost, message in (([], "--cost module:function"), (["--cost", "swinging:broken"], "KeyError: 'nothing'")):
+        assert main([*own, *small, *cost]) == 2
+        assert message in capsys.readouterr().err
+        assert not (tmp_path / "own").exists()  # found before the training
+    assert main([*own, *small, "--cost", "swinging:cost", "--no-plain", "--episodes", "1"]) in (0, 1)
     assert main(["optimize", str(tmp_path / "own"), "--workers", "0"]) in (0, 1)

@@ -65,9 +65,8 @@ def _served_target(run: Path) -> ServedTarget | None:
     from lifesafe.operation import Operation
     from lifesafe.optimizer import SafeOptimizer
     from lifesafe.optimizer.dither import scatter
-    from lifesafe.optimizer.journal import read_events
+    from lifesafe.optimizer.journal import JOURNAL, read_events
     from lifesafe.policies.export import ServedTarget
-    from lifesafe.report.history import JOURNAL
 
     if not (run / JOURNAL).exists() or not (events := read_events(run / JOURNAL)):
         return None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lifesafe.data import Dataset
     from lifesafe.environments import Task
     from lifesafe.policies import LearnerConfig
+    from lifesafe.policies.learner import StoredPolicy
 
 # As lifesafe.baselines.catalogue has them, which --help must not wait for.
 Conditioned = Literal["cdt", "cdt-osrl", "dt-cost", "rvs"]
@@ -169,10 +170,11 @@ def evaluate(
 
     from lifesafe.environments import evaluate as run
     from lifesafe.environments import task
-    from lifesafe.policies import load
+    from lifesafe.policies import CDTConfig, RvSConfig, load
     from lifesafe.returns import Returns, returns_array
 
-    known = task(name, limits=limit or None)
+    known, acting = task(name, limits=limit or None), load(policy)
+    _check_fits(acting, known)
     wanted = reward if reward is not None else (known.reference[1] if known.reference else 0.0)
     with bar("Running episodes", episodes) as advance:
         done = 0
@@ -183,16 +185,17 @@ def evaluate(
             done = count
 
         target = Returns(wanted, known.limits)
-        returns = returns_array(
-            run(load(policy), known, target, episodes, seed=seed, workers=workers, progress=progress)
-        )
+        returns = returns_array(run(acting, known, target, episodes, seed=seed, workers=workers, progress=progress))
     mean, spread = returns.mean(axis=0), returns.std(axis=0)
     safe = bool(np.all(mean[1:] <= known.limits))
     if json:
         print_json({"task": name, "target": [wanted, *known.limits], "returns": returns.tolist(), "safe": safe})
     else:
         heading = ("", "reward", *(f"cost (limit {value:g})" for value in known.limits))
-        rows = [("mean", *(f"{x:.1f}" for x in mean)), ("deviation", *(f"{x:.1f}" for x in spread))]
+        asked = {"asked for": target} if isinstance(acting.config, CDTConfig | RvSConfig) else {}
+        rows = [
+            (word, *(f"{x:.1f}" for x in row)) for word, row in (asked | {"mean": mean, "deviation": spread}).items()
+        ]
         print(table([heading, *rows]))
     return OK if safe else FOUND
 
@@ -314,7 +317,11 @@ def alignment(
             "--policy runs policies as they are; --method, --set and --seeds are for those that are trained here."
         )
     known = task(name, limits=limit)
-    config, dataset = configured(method, known, settings), _dataset(known, data)
+    config = configured(method, known, settings)
+    if "help" in settings:
+        print(settings_help(config))
+        return OK
+    dataset = _dataset(known, data)
     directory = out or Path("runs") / f"alignment-{name}-{'policies' if policies else method}"
     with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
         run = (
@@ -350,6 +357,18 @@ def _dataset(task: Task, data: Path | None) -> Dataset:
     dataset = task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
     task.check(dataset)
     return dataset
+
+
+def _check_fits(policy: StoredPolicy, task: Task) -> None:
+    """Refuse a policy of another task."""
+    plain = policy.plain()
+    sizes = plain.get("sizes", plain)
+    found = sizes.get("observations") or len(plain["scaling"]["mean"]), sizes["actions"]
+    if found != (task.observations, task.actions):
+        raise ConfigError(
+            f"The policy sees {found[0]} numbers and acts by {found[1]}; task {task.name!r} has {task.observations}"
+            f" observations and {task.actions} actions. Give the task that it was trained for."
+        )
 
 
 def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfig:

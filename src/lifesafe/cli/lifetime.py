@@ -29,7 +29,7 @@ from lifesafe.cli.console import (
     table,
 )
 from lifesafe.cli.learning import Conditioned, configured
-from lifesafe.cli.settings import Settings
+from lifesafe.cli.settings import Settings, settings_help
 from lifesafe.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run(
         trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
             first as many as it takes to certify it.
         episodes: How many episodes to operate.
-        plain: Whether to run the plain target beside it at the end.
+        plain: The plain target is run beside it at the end, too, unless --no-plain is given.
         seed: Decides everything that is random.
         workers: Processes that run episodes; 0 for none but this one.
         out: Directory of the run; unless given, runs/TASK-METHOD-SEED.
@@ -118,9 +118,12 @@ def run(
     from lifesafe.lifetime import Lifetime, default_schedule
 
     known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
+    config = configured(method, known, settings)
+    if "help" in settings:
+        print(settings_help(config))
+        return OK
     directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{method}-{seed}"
     say(f"Run: {directory}")
-    config = configured(method, known, settings)
     with Lifetime.open(
         directory,
         known,
@@ -315,6 +318,9 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
     if life.phase == "train":
         with progress_bar(f"{life.task.name}: training") as progress:
             life.train(progress, device=device)
+    if life.optimizer.problem.limits != life.task.limits:  # changed by `lifesafe optimize` since
+        say(f"Back to the limit of this command, {_limits(life.task.limits)}.")
+        life.change_limits(life.task.limits)
     _search(life)
     rows: list[Row] = []
     if life.optimizer.best is not None:
@@ -351,7 +357,7 @@ def _search(life: Lifetime) -> None:
 
 
 def _heading(optimizer: SafeOptimizer) -> str:
-    limits = ", ".join(f"{limit:g}" for limit in optimizer.problem.limits)
+    limits = _limits(optimizer.problem.limits)
     return f"trial  stage     episodes  target (R, G)        mean reward  mean cost (limit {limits})  risk left"
 
 
@@ -396,6 +402,10 @@ def _served_bar(total: int, *, hidden: bool) -> Iterator[Callable[[], None]]:
         yield lambda: shown.advance(bar)
 
 
+def _limits(limits: Sequence[float]) -> str:
+    return ", ".join(f"{limit:g}" for limit in limits)
+
+
 def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     optimizer = life.optimizer
     violations = sum(result.violated for result in optimizer.trials)
@@ -415,6 +425,12 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
         print(table([rows[0].headings(), *(row.cells() for row in rows)]) if rows else "")
         print(
             f"\n{len(optimizer.trials)} trials, {violations} of them clearly above a limit; risk spent"
-            f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g}. Phase: {life.phase.value}."
+            f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g} under the limit"
+            f" {_limits(optimizer.problem.limits)}. Phase: {life.phase.value}."
         )
+        if optimizer.best is None and life.phase == "halted":
+            print(
+                "No target is fit to be operated: none that was tried is certified by the model and by its own"
+                " episodes. Train the policy longer, give more trials, or raise the limit: `lifesafe optimize --limit`."
+            )
     return OK if optimizer.best is not None and life.phase != "halted" else FOUND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +15,11 @@ from lifesafe.cli.console import OK, Limits, OutFile, Run, print_json
 from lifesafe.errors import ConfigError, JournalError, TrialError
 
 if TYPE_CHECKING:
-    from lifesafe.optimizer import Problem, SafeOptimizer, Trial
+    from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Trial
     from lifesafe.returns import Returns
+
+Number = Annotated[float | None, tyro.conf.arg(metavar="NUMBER")]
+Seed = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 
 
 def ask(
@@ -25,9 +28,9 @@ def ask(
     data: OutFile = None,
     limit: Limits = (),
     cost_bounds: tuple[float, ...] = (),
-    delta: float = 0.1,
-    dither: float = 0.0,
-    seed: int = 0,
+    delta: Number = None,
+    dither: Number = None,
+    seed: Seed = None,
 ) -> int:
     """Print the trial to run now as JSON: which target, for how many episodes.
 
@@ -37,7 +40,8 @@ def ask(
     "held_by" is null unless a violation, or costs far above what was predicted, hold up the search: then no new target
     is asked for until `lifesafe confirm`.
 
-    The first time, --data and --limit begin the search.
+    The first time, --data and --limit begin the search; the other options count only then. Where the cheap episodes of
+    the logs look like luck, it does not begin.
 
     Examples:
         lifesafe ask runs/robot --data logs.hdf5 --limit 20 --cost-bounds 500
@@ -51,19 +55,26 @@ def ask(
         limit: Largest mean cost of an episode, one per cost.
         cost_bounds: Largest possible cost of an episode, one per cost: horizon times the largest cost of a step. With
             it, the first target is certified whatever the distribution of costs, and operation can be monitored.
-        delta: Probability with which any trial at all may exceed a limit.
-        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. "targets" then
-            has a target for every episode.
-        seed: Decides what dither draws.
+        delta: Probability with which any trial at all may exceed a limit; 0.1 unless given.
+        dither: How much what is asked for differs from episode to episode, as a fraction of each axis; not at all
+            unless given. "targets" then has a target for every episode.
+        seed: Decides what dither draws; 0 unless given.
     """
     from lifesafe.optimizer import SafeOptimizer
-    from lifesafe.report.history import JOURNAL
+    from lifesafe.optimizer.journal import JOURNAL
 
+    settings = {"cost_bounds": cost_bounds or None, "delta": delta, "dither": dither, "dither_seed": seed}
+    settings = {name: value for name, value in settings.items() if value is not None}
     problem, schedule = None, None
-    if data is not None or limit:
+    if limit:
+        _check_limits(run, limit)
+    if data is not None or limit or settings:
         if data is None or not limit:
-            raise ConfigError("To begin a search give both --data and --limit.")
-        problem, schedule = _begin(data, limit, cost_bounds, delta, dither, seed)
+            raise ConfigError(
+                "To begin a search give both --data and --limit; to go on with one give only its directory. It keeps"
+                " the bounds, delta, dither and seed that it was begun with."
+            )
+        problem, schedule = _begin(data, limit, settings)
     elif not (run / JOURNAL).exists():
         raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
     with SafeOptimizer.open(run, problem, schedule) as optimizer:
@@ -91,8 +102,10 @@ def tell(run: Run, file: Annotated[Path, Positional, tyro.conf.arg(metavar="FILE
         trial: Number of the trial, as `lifesafe ask` printed it.
     """
     from lifesafe.optimizer import SafeOptimizer
+    from lifesafe.report.history import journal_path
 
-    episodes = read_episodes(sys.stdin.read() if str(file) == "-" else file.read_text(), str(file))
+    journal_path(run)
+    episodes = read_episodes(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes(), str(file))
     with SafeOptimizer.open(run) as optimizer:
         found = next((each for each in optimizer.open_trials if each.number == trial), None)
         if found is None:
@@ -135,7 +148,7 @@ def confirm(run: Run, *, reason: str) -> int:
     return OK
 
 
-def read_episodes(text: str, source: str) -> list[Any]:
+def read_episodes(text: str | bytes, source: str) -> list[Any]:
     """Return the episodes in a JSON text.
 
     Raises:
@@ -160,18 +173,33 @@ def read_episodes(text: str, source: str) -> list[Any]:
     return episodes
 
 
-def _begin(
-    data: Path, limits: Sequence[float], bounds: tuple[float, ...], delta: float, dither: float, seed: int
-) -> tuple[Problem, Any]:
+def _check_limits(run: Path, limits: tuple[float, ...]) -> None:
+    """Refuse limits that a search which was begun never had."""
+    from lifesafe.optimizer.journal import JOURNAL, read_events
+
+    if not (run / JOURNAL).exists():
+        return
+    bodies = [event.body for event in read_events(run / JOURNAL) if event.kind in ("opened", "limits")]
+    had = [tuple(body.get("problem", body)["limits"]) for body in bodies]
+    if had and limits not in had:
+        now, asked = (", ".join(f"{limit:g}" for limit in each) for each in (had[-1], limits))
+        raise JournalError(
+            f"The search in {run} has the limit {now}; got {asked}. Leave --limit and --data out to go on with it,"
+            " give another directory to begin another, or go on under other limits in Python, with"
+            " SafeOptimizer.change_limits."
+        )
+
+
+def _begin(data: Path, limits: tuple[float, ...], settings: Mapping[str, Any]) -> tuple[Problem, Schedule]:
+    """Return a new problem as a life has it, without seeds at which the logs look like luck, and its schedule."""
     from lifesafe.data import read_dsrl
+    from lifesafe.lifetime.seeds import skilled
     from lifesafe.lifetime.trials import schedule_for
     from lifesafe.optimizer import Problem
 
-    returns = read_dsrl(data.expanduser()).returns
-    problem = Problem.from_returns(
-        returns, limits=tuple(limits), delta=delta, cost_bounds=bounds, dither=dither, dither_seed=seed
-    )
-    return problem, schedule_for(problem.limits, bounds, dither)
+    dataset = read_dsrl(data.expanduser())
+    problem = skilled(Problem.from_returns(dataset.returns, limits=limits, **settings), dataset)
+    return problem, schedule_for(problem.limits, problem.cost_bounds, problem.dither)
 
 
 def _trial(trial: Trial, optimizer: SafeOptimizer) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Acting: tasks, their environments, and episodes run in them."""
 
 from lifesafe.environments import bullet, point_circle, velocity
-from lifesafe.environments.any_environment import from_recipe, recipe, task_from_id
+from lifesafe.environments.any_environment import check_costs, from_recipe, recipe, task_from_id
 from lifesafe.environments.backend import open_vector
 from lifesafe.environments.evaluation import Evaluator, evaluate
 from lifesafe.environments.registry import register, task, tasks
@@ -20,6 +20,7 @@ __all__ = [
     "Step",
     "Task",
     "Vector",
+    "check_costs",
     "evaluate",
     "from_recipe",
     "open_vector",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
+
+from lifesafe.errors import EpisodeError
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
@@ -27,9 +30,20 @@ class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._seen, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a step."""
+        """Take a step.
+
+        Raises:
+            EpisodeError: If the function fails.
+        """
         observation, reward, terminated, truncated, info = self.env.step(action)
-        info["cost"] = self._cost(self._seen, action, observation, info)
+        try:
+            info["cost"] = self._cost(self._seen, action, observation, info)
+        except Exception as error:
+            *_, place = traceback.extract_tb(error.__traceback__)
+            raise EpisodeError(
+                f"The cost function failed in {place.filename}, line {place.lineno}: {type(error).__name__}: {error}."
+                " It is called with (observation, action, next observation, info); mend it."
+            ) from error
         self._seen = observation
         return observation, reward, terminated, truncated, info
 

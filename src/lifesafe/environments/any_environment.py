@@ -10,6 +10,7 @@ import numpy as np
 
 from lifesafe._optional import require
 from lifesafe.environments.task import Task, load
+from lifesafe.environments.vector import InProcess
 from lifesafe.errors import ConfigError
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
@@ -38,7 +39,7 @@ class FromId:
 
         try:
             environment = gymnasium.make(self.id, disable_env_checker=True, **self.options)
-        except gymnasium.error.Error as error:
+        except (gymnasium.error.Error, ImportError) as error:
             raise ConfigError(f"Gymnasium cannot make {self.id!r}: {error}") from error
         try:
             observations = _check_observations(environment.observation_space, self.id)
@@ -102,6 +103,26 @@ def task_from_id(
             largest_costs=largest_costs,
             summary=f"Gymnasium: {id}",
         )
+    finally:
+        environment.close()
+
+
+def check_costs(task: Task) -> None:
+    """Take one step in the environment of a task from `task_from_id`, to see that it says what the step cost.
+
+    Tasks made in another way are left alone: one may train for them where their simulator is not installed.
+
+    Raises:
+        ConfigError: If it does not, or not as many costs as the task has.
+        EpisodeError: If the cost function fails.
+    """
+    if not isinstance(task.make, FromId):
+        return
+    environment = InProcess(task, 1)
+    row = np.zeros(1, dtype=np.int64)
+    try:
+        environment.reset(row, [0])
+        environment.step(row, np.zeros((1, task.actions)))
     finally:
         environment.close()
 

@@ -103,8 +103,8 @@ class Task:
             return made
         if self.dataset_file is None:
             raise DatasetError(
-                f"Task {self.name!r} has no data of its own; read a file with read_dsrl, or make one with"
-                f" `lifesafe data collect {self.name}`."
+                f"Task {self.name!r} has no data of its own; give some: --data FILE, in Python read_dsrl(file). For a"
+                " task that `lifesafe tasks` lists `lifesafe data collect` makes some."
             )
         from lifesafe.data.download import default_directory, fetch  # here: HTTP takes time to import
 
@@ -143,5 +143,5 @@ def load(entry_point: str) -> Any:
     module, _, name = entry_point.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ModuleNotFoundError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f'Cannot find {entry_point!r}: {error}. Write it as "package.module:name".') from error

@@ -185,17 +185,25 @@ def costs_in(info: dict[str, Any], task: Task) -> Float64[np.ndarray, " k"]:
     """Return what the info of a step says it cost.
 
     Raises:
-        ConfigError: If it says nothing, or not as many costs as the task has.
+        ConfigError: If it says nothing, not as many costs as the task has, or something that is no number.
     """
     if "cost" not in info:
         raise ConfigError(
             f'The environment of task {task.name!r} puts no "cost" into info, only {sorted(info)};'
-            " put it there, or give task_from_id a cost function."
+            " put it there, or give a cost function: --cost module:function, in Python `cost` of task_from_id."
         )
-    costs = np.atleast_1d(np.asarray(info["cost"], dtype=np.float64))
+    try:
+        costs = np.atleast_1d(np.asarray(info["cost"], dtype=np.float64))
+    except (TypeError, ValueError):
+        costs = np.full(len(task.limits), np.nan)
     if costs.shape != (len(task.limits),):
         raise ConfigError(
             f"Task {task.name!r} has {len(task.limits)} limit(s), but its environment gives costs of shape"
             f" {costs.shape}; give one limit per cost."
+        )
+    if not np.isfinite(costs).all():
+        raise ConfigError(
+            f"A step of task {task.name!r} cost {info['cost']!r}; every cost must be a finite number. Mend what the"
+            " environment, or its cost function, gives."
         )
     return costs

@@ -16,14 +16,14 @@ from typing import Any, Literal, Self
 from lifesafe._config import from_plain, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl
-from lifesafe.environments import Evaluator, Task, from_recipe, recipe
+from lifesafe.environments import Evaluator, Task, check_costs, from_recipe, recipe
 from lifesafe.environments import task as find_task
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Policy
 from lifesafe.lifetime import manifest as manifests
 from lifesafe.lifetime.seeds import problem_of, seeds_under, skilled
 from lifesafe.lifetime.simulation import check_simulator, simulate
-from lifesafe.lifetime.trials import DITHER, cost_bounds, default_schedule, run_trial
+from lifesafe.lifetime.trials import DITHER, check_largest_costs, cost_bounds, default_schedule, run_trial
 from lifesafe.operation import Alarm, MonitorConfig, Operation
 from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.decision import check_steps
@@ -163,6 +163,12 @@ class Lifetime:
             dither = recorded["run"]["dither"] if dither is None else dither
             schedule = schedule or from_plain(Schedule, recorded.get("schedule", {}), manifests.NAME)
             monitor = monitor or from_plain(MonitorConfig, recorded.get("monitor", {}), manifests.NAME)
+        if task is None and (directory / JOURNAL).exists():
+            raise ConfigError(
+                f"The run in {directory} was begun by `lifesafe ask` or SafeOptimizer, and knows no environment to run"
+                " episodes in. Go on with `lifesafe ask` and `lifesafe tell`, or in Python: SafeOptimizer.change_limits"
+                " for other limits, Operation to serve its best target."
+            )
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
         if simulator is not None:
@@ -189,6 +195,8 @@ class Lifetime:
         life._fingerprint = known or life._dataset().fingerprint
         if recorded is None:  # what cannot be searched is refused now, and not after hours of training
             check_steps(life._from_logs(), life._schedule)
+            check_largest_costs(task, life._dataset())
+            check_costs(task)
         manifests.begin(directory, life._manifest())
         return life
 

@@ -10,7 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe._random import integer
+from lifesafe.data import Dataset
 from lifesafe.environments import Evaluator, Task
+from lifesafe.errors import DatasetError
 from lifesafe.operation import Monitor
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.certificates import LEVEL, bet_won
@@ -20,6 +22,7 @@ from lifesafe.theory.betting import safety_test
 
 DITHER = 0.05
 """How much what a life asks for differs from episode to episode, unless told otherwise (decision 0014)."""
+_ROUNDING = 1e-5  # logs hold costs in single precision
 _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
 
 
@@ -35,6 +38,21 @@ def default_schedule(task: Task, dither: float = DITHER) -> Schedule:
 def cost_bounds(task: Task) -> tuple[float, ...]:
     """Return the largest possible cost of an episode, for each cost."""
     return tuple(task.horizon * largest for largest in task.largest_costs)
+
+
+def check_largest_costs(task: Task, dataset: Dataset) -> None:
+    """Refuse logs with a step that costs more than the task says is possible: certificates and the monitor rest on it.
+
+    Raises:
+        DatasetError: If there is one.
+    """
+    for k, (found, largest) in enumerate(zip(dataset.costs.max(axis=0), task.largest_costs, strict=True)):
+        if found > largest * (1 + _ROUNDING):
+            raise DatasetError(
+                f"A logged step costs {found:g} (cost {k + 1}); by task {task.name!r} none costs more than {largest:g},"
+                " and what is certified rests on that. Give the largest cost that a step can have (`largest_costs`, on"
+                " the command line --largest-costs), or mend the logs."
+            )
 
 
 def schedule_for(limits: Sequence[float], bounds: Sequence[float], dither: float = 0.0) -> Schedule:

@@ -1,11 +1,13 @@
 """The monitor: has the mean cost of the served target risen above its limit?
 
-Two rules watch every cost, and both hold whatever the distribution of the costs, as long as each lies in [0, H]:
+Two rules watch every cost, and both hold whatever the distribution of the costs, as long as each lies in [0, H]; a
+third one watches that:
 
     mean    a test by betting against "every mean cost is at most b": the probability that it *ever* raises an alarm
             while that is true is at most `level`
     drift   an e-detector, which forgets: quick to notice a change after a long safe time, and its false alarms are
             at least `run_length` episodes apart in the mean
+    bound   a cost above H: what the other two suppose is wrong, and the cost worse than anything foreseen
 
 With K costs each has level / K and K run_length, so that both promises hold for all costs together.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +24,7 @@ from jaxtyping import Float
 from lifesafe.errors import ConfigError, TrialError
 from lifesafe.theory.betting import BettingTest, DriftDetector, alarm_test, drift_detector
 
-Rule = Literal["mean", "drift"]
+Rule = Literal["bound", "mean", "drift"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +62,11 @@ class Alarm:
     limit: float
 
     def __str__(self) -> str:
-        noticed = "its mean is above the limit" if self.rule == "mean" else "it has risen above the limit"
+        noticed = {
+            "bound": "an episode cost more than cost_bounds says is possible, with the limit",
+            "mean": "its mean is above the limit",
+            "drift": "it has risen above the limit",
+        }[self.rule]
         return (
             f"after {self.episode} episodes the monitor is sure of cost {self.cost + 1}: {noticed} {self.limit:g}"
             f" (mean so far {self.mean:.3g}; rule {self.rule})"
@@ -115,7 +121,7 @@ class Monitor:
         """Return the monitor after these further episodes; many at once or one by one is the same.
 
         Raises:
-            TrialError: If episodes do not have as many costs as there are limits, or a cost is not in [0, bound].
+            TrialError: If episodes do not have as many costs as there are limits, or a cost is negative.
         """
         X = np.asarray(costs, dtype=np.float64)
         X = X.reshape(-1, len(self.tests)) if X.size == 0 else X
@@ -123,10 +129,11 @@ class Monitor:
             raise TrialError(
                 f"The monitor watches {len(self.tests)} costs an episode; got an array of shape {X.shape}."
             )
+        possible = np.minimum(X, [test.bound for test in self.tests])
         after = replace(
             self,
-            tests=tuple(test.update(X[:, k]) for k, test in enumerate(self.tests)),
-            detectors=tuple(detector.update(X[:, k]) for k, detector in enumerate(self.detectors)),
+            tests=tuple(test.update(possible[:, k]) for k, test in enumerate(self.tests)),
+            detectors=tuple(detector.update(possible[:, k]) for k, detector in enumerate(self.detectors)),
             episodes=self.episodes + len(X),
             sums=tuple(total + float(X[:, k].sum()) for k, total in enumerate(self.sums)),
         )
@@ -143,13 +150,16 @@ class Monitor:
     def _first_alarm(self, X: Float[np.ndarray, "t k"]) -> Alarm | None:
         found: list[tuple[int, Rule, int]] = []
         for k, (test, detector) in enumerate(zip(self.tests, self.detectors, strict=True)):
+            beyond = np.flatnonzero(X[:, k] > test.bound)
+            if len(beyond):
+                found.append((self.episodes - len(X) + int(beyond[0]) + 1, "bound", k))
             if test.rejected_at is not None:
                 found.append((test.rejected_at, "mean", k))
             if detector.alarmed_at is not None:
                 found.append((detector.alarmed_at, "drift", k))
         if not found:
             return None
-        episode, rule, k = min(found, key=lambda each: (each[0], each[1] == "drift", each[2]))
+        episode, rule, k = min(found, key=lambda each: (each[0], get_args(Rule).index(each[1]), each[2]))
         later = self.episodes - episode  # episodes of this batch that came after the alarm
         total = self.sums[k] - float(X[len(X) - later :, k].sum())
         return Alarm(rule=rule, cost=k, episode=episode, mean=total / episode, limit=self.tests[k].limit)

@@ -83,8 +83,8 @@ class Calibration:
         n = len(self.returns[0].residuals)
         what = f"observations ({self.batches} from operation)" if self.batches else "trials"
         title = f"Calibration: each of {n} {what} predicted from the others; share inside the band"
-        if n < 2:
-            title = "Calibration: too few trials to predict one from the others"
+        if n == 1:
+            title = "Calibration: one trial, and no others to predict it from"
         header = ("return", *(f"{band:.0%} band" for band in BANDS), "mean", "sd", "bands are")
         table = [header, *self.rows()]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]

@@ -285,11 +285,11 @@ class SafeOptimizer:
 
     def _warn(self, result: Result, was_frozen: bool) -> None:
         number, costs = result.trial.number, result.episodes[:, 1:]
-        if self.schedule.certification == "betting" and not within_bounds(self.problem, result.episodes):
+        if not within_bounds(self.problem, result.episodes):
             warnings.warn(
                 f"Trial {number} at {result.trial.target} had costs from {_shown(costs.min(axis=0))} to"
-                f" {_shown(costs.max(axis=0))}, and cost_bounds says 0 to {_shown(self.problem.cost_bounds)}. Its"
-                " episodes certify nothing, and operation would refuse such costs: begin a run with bounds that hold.",
+                f" {_shown(costs.max(axis=0))}, and cost_bounds says 0 to {_shown(self.problem.cost_bounds)}. What"
+                " is bet on that, a seed's certificate and the monitor, does not hold: begin a run with true bounds.",
                 GuaranteeWarning,
                 stacklevel=3,
             )

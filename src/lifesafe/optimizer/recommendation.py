@@ -40,7 +40,7 @@ def fit_targets(state: State) -> list[Recommendation]:
     """Return the tried targets that are certified twice, those that earn more for certain first.
 
     The risk of each under the model must be small against delta, and its own episodes must show that the limits are
-    kept: of a seed in the way that the schedule asks for, too.
+    kept.
     """
     known = known_now(state)
     tried = dict.fromkeys(result.trial.index for result in state.results)
@@ -50,7 +50,6 @@ def fit_targets(state: State) -> list[Recommendation]:
         if known.risk[i] <= _OPERATION * state.problem.delta
         and not state.closed[i]
         and i not in state.failed | state.withdrawn
-        and (i not in state.problem.seeds or i in state.certified)
         and certified(state.problem, state.posterior, i)
     ]
     fit.sort(key=lambda i: (-known.reward_lower[i], i))

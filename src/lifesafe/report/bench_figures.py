@@ -54,8 +54,9 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
             if cell is None or not cell.seeds:
                 continue
             color, mark = _MARKS.get(method, _OTHER)
+            spread = cell.cost_deviation if cell.cost <= _MOST else None  # its bar does not belong to the edge
             ax.errorbar(
-                min(cell.cost, _MOST), cell.reward, xerr=cell.cost_deviation, yerr=cell.reward_deviation, fmt=mark,
+                min(cell.cost, _MOST), cell.reward, xerr=spread, yerr=cell.reward_deviation, fmt=mark,
                 color=color, ms=11 if method == "pls" else 6, lw=0.8, zorder=3 if method == "pls" else 2,
             )  # fmt: skip
             if cell.cost > _MOST:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lifesafe.optimizer import Problem, Result, SafeOptimizer, Stage
-from lifesafe.optimizer.journal import read_events
-from lifesafe.report.history import JOURNAL
+from lifesafe.optimizer.journal import JOURNAL, read_events
 from lifesafe.report.simulation import Choice, Simulation, judge, plain_choice
 
 

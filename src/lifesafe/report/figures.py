@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import io
 import textwrap
+from collections.abc import Sized
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
@@ -30,7 +31,7 @@ from lifesafe.optimizer.calibration import BANDS, half_width
 from lifesafe.report.history import History
 from lifesafe.report.shown import PANELS, candidates_near, moments_shown
 from lifesafe.report.simulation import best_reachable
-from lifesafe.report.words import checks, guarantee, settings
+from lifesafe.report.words import checks, guarantee, outside_the_safe_set, settings
 from lifesafe.theory.simulators import SimulatedMap
 
 # Colors of Okabe and Ito, which people with any color vision can tell apart; shapes say the same in print.
@@ -62,8 +63,9 @@ def compose(history: History, *, truth: SimulatedMap | None = None, title: str =
         title: Line above everything, such as the name of the run.
     """
     costs = len(history.problem.limits)
-    paragraphs = (guarantee(history), checks(history, truth), settings(history, truth))
-    caption = "\n".join(textwrap.fill(paragraph, _LINE) for paragraph in paragraphs)
+    star = outside_the_safe_set(history.moments[i] for i in moments_shown(len(history.moments)))
+    paragraphs = (guarantee(history), checks(history, truth), star, settings(history, truth))
+    caption = "\n".join(textwrap.fill(paragraph, _LINE) for paragraph in paragraphs if paragraph)
     heights = [2.3 * costs + 0.2, 2.6, 2.6, 0.16 * (caption.count("\n") + 1) + 0.1]
     figure = Figure(figsize=(_WIDTH, sum(heights) + 0.4), layout="constrained", facecolor="white")
     top, middle, bottom, foot = figure.subfigures(4, 1, height_ratios=heights, squeeze=False)[:, 0]
@@ -185,23 +187,24 @@ def draw_plane(ax: Axes, history: History, moment: int, *, cost: int = 0, truth:
 
 def draw_reward(ax: Axes, history: History, *, truth: SimulatedMap | None = None) -> None:
     """Draw the reward of the recommended target after every trial."""
-    known = [(i + 1, m.best) for i, m in enumerate(history.moments) if m.best is not None]
-    x = np.array([i for i, _ in known])
+    best = [m.best for m in history.moments]
     _title(ax, "(c) Reward of the recommended target")
-    if known:
-        means = [best.means.reward for _, best in known]
-        lower = [best.reward_lower for _, best in known]
-        ax.plot(x, means, color="black", linewidth=1.5, drawstyle="steps-post", label="mean of its episodes")
-        ax.plot(x, lower, color="#777777", linewidth=1, linestyle=":", drawstyle="steps-post", label="lower band")
+    if any(best):
+        means = np.array([np.nan if each is None else each.means.reward for each in best])
+        lower = np.array([np.nan if each is None else each.reward_lower for each in best])
+        ax.stairs(means, _edges(best), baseline=None, color="black", linewidth=1.5, label="mean of its episodes")
+        ax.stairs(lower, _edges(best), baseline=None, color="#777777", linestyle=":",
+                  label="lower bound of the model, from all trials")  # fmt: skip
         if truth is not None:
-            true = [float(truth.reward.flat[best.index]) for _, best in known]
+            true = [np.nan if each is None else float(truth.reward.flat[each.index]) for each in best]
+            x = np.arange(1, len(best) + 1)
             ax.plot(x, true, "_", color=STAGES[Stage.MAXIMIZE][0], markersize=6, label="true mean")
             ax.axhline(best_reachable(truth), color="#0072B2", linestyle="--", linewidth=1.2, label="best reachable")
         ax.legend(loc="lower right", **_LEGEND)
-        floor, top = min(lower), ax.get_ylim()[1]
+        floor, top = float(np.nanmin(lower)), ax.get_ylim()[1]
         ax.set_ylim(floor - 0.6 * (top - floor), top)  # room for the legend
     else:
-        ax.text(0.5, 0.5, "no target is fit\nto be operated yet", ha="center", va="center",
+        ax.text(0.5, 0.5, "no target is fit\nto be operated", ha="center", va="center",
                 transform=ax.transAxes, fontsize=NORMAL)  # fmt: skip
     _trial_axis(ax, len(history.moments))
     ax.set_ylabel("reward per episode")
@@ -212,10 +215,9 @@ def draw_ledger(ax: Axes, history: History) -> None:
     """Draw the risk spent against delta."""
     delta, ledger = history.problem.delta, history.schedule.risk == "ledger"
     spent = np.array([m.spent for m in history.moments])
-    x = np.arange(1, len(spent) + 1)
     _title(ax, "(d) Risk ledger" if ledger else f"(d) Risk of first visits ({history.schedule.risk} schedule)")
-    ax.fill_between(x, spent, step="post", color="#56B4E9", alpha=0.35, linewidth=0)
-    ax.step(x, spent, where="post", color="#0072B2", linewidth=1.5, label="spent")
+    ax.stairs(spent, _edges(spent), fill=True, color="#56B4E9", alpha=0.35, linewidth=0)
+    ax.stairs(spent, _edges(spent), baseline=None, color="#0072B2", linewidth=1.5, label="spent")
     ax.axhline(delta, color=LIMIT, linestyle="--", linewidth=1.5, label=f"delta = {delta:g}")
     _trial_axis(ax, len(spent))
     ax.set_ylim(0.0, 1.18 * max(delta, float(spent.max(initial=0.0))))
@@ -225,9 +227,13 @@ def draw_ledger(ax: Axes, history: History) -> None:
 
 
 def draw_calibration(ax: Axes, history: History) -> None:
-    """Draw how far every trial lies from its prediction by all others, and the bands that should hold it."""
+    """Draw how far every trial lies from its prediction by all others, and the bands that should hold it.
+
+    Batches of operation are predicted, too, and drawn among the trials.
+    """
     parts = history.calibration.returns
-    _title(ax, "(e) Each trial predicted from all others")
+    count = len(parts[0].residuals)
+    _title(ax, "(e) Each predicted from all others")
     for band, shade in zip(reversed(BANDS), ("#EEEEEE", "#DDDDDD", "#C8C8C8"), strict=True):
         ax.axhspan(-half_width(band), half_width(band), color=shade, linewidth=0)
         ax.text(
@@ -236,14 +242,16 @@ def draw_calibration(ax: Axes, history: History) -> None:
         )  # fmt: skip
     ax.axhline(0.0, color="white", linewidth=1)
     for part, (color, marker) in zip(parts, RETURNS, strict=False):
-        held = f"{part.name}: 95 % band holds {part.coverage(0.95):.0%}" if len(part.residuals) else part.name
+        held = f"{part.name}: 95 % band holds {part.coverage(0.95):.0%}" if count > 1 else part.name
         fill = "none" if part.name == "reward" else color
-        x = np.arange(1, len(part.residuals) + 1)
+        x = np.arange(1, count + 1)
         ax.plot(x, part.residuals, marker, color=color, markerfacecolor=fill, markersize=4, label=held)
     largest = max((float(np.abs(p.residuals).max(initial=0.0)) for p in parts), default=0.0)
     reach = max(3.0, 1.1 * largest)
-    ax.set_ylim(-(1.05 + 0.13 * len(parts)) * reach, reach)  # room for the legend
-    _trial_axis(ax, len(history.moments), room=0.08)  # for the names of the bands
+    ax.set_ylim(-(1.1 + 0.26 * len(parts)) * reach, reach)  # room for the legend
+    _trial_axis(ax, count, room=0.08)  # for the names of the bands
+    if history.calibration.batches:
+        ax.set_xlabel("trial or batch of operation")
     ax.set_ylabel("standardized residual")
     ax.legend(loc="lower left", **_LEGEND)
     _plain_axes(ax)
@@ -322,6 +330,11 @@ def _plane_keys(history: History, truth: SimulatedMap | None) -> list[Artist]:
 
 def _crosses(truth: SimulatedMap) -> bool:
     return bool(truth.cost.min() < truth.limit < truth.cost.max())
+
+
+def _edges(values: Sized) -> Float[np.ndarray, " n"]:
+    """Return where the places of trials begin and end."""
+    return np.arange(len(values) + 1) + 0.5
 
 
 def _trial_axis(ax: Axes, trials: int, room: float = 0.0) -> None:

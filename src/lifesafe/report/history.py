@@ -16,14 +16,12 @@ from lifesafe.errors import GuaranteeWarning, JournalError
 from lifesafe.optimizer import Problem, Recommendation, Result, SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.calibration import Calibration, calibration
 from lifesafe.optimizer.decision import admissible
-from lifesafe.optimizer.journal import Event, read_events
+from lifesafe.optimizer.journal import JOURNAL, Event, read_events
 from lifesafe.optimizer.optimizer import OPERATION
 from lifesafe.optimizer.recommendation import recommend
 from lifesafe.optimizer.sets import frontier_mask
 from lifesafe.optimizer.state import State, known_now
 from lifesafe.returns import Returns
-
-JOURNAL = "journal.sqlite"
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +68,11 @@ class History:
     def best(self) -> Recommendation | None:
         """The target to operate at the end."""
         return self.moments[-1].best if self.moments else None
+
+    @property
+    def is_stranded(self) -> bool:
+        """Whether the search has ended because no seed is left, and no other target is known to be safe."""
+        return not self.state.open and _is_stranded(self.state)
 
     @classmethod
     def read(cls, run: Path) -> History:
@@ -164,9 +167,16 @@ def _trial(body: dict[str, Any]) -> Trial:
     )
 
 
+def _is_stranded(state: State) -> bool:
+    if state.seed is not None:
+        return False
+    return state.stage is Stage.SEED or not admissible(state, known_now(state)).any()
+
+
 def _moment(state: State, result: Result) -> Moment:
     known, posterior = known_now(state), state.posterior
     safe = admissible(state, known)
+    frontier = frontier_mask(known, safe, state.distance, state.schedule.reach, state.closed)
     costs = result.episodes[:, 1:].T
     return Moment(
         result=result,
@@ -174,7 +184,7 @@ def _moment(state: State, result: Result) -> Moment:
         noise_sds=tuple(posterior.noise_sd(k, x) for k, x in enumerate(costs)),
         spent=state.spent,
         safe=safe,
-        frontier=frontier_mask(known, safe, state.distance, state.schedule.reach, state.closed),
+        frontier=np.zeros_like(frontier) if _is_stranded(state) else frontier,
         closed=state.closed.copy(),
         best=recommend(state),
     )

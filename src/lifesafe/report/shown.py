@@ -32,7 +32,6 @@ def candidates_near(history: History, cost: int, rows: Int[np.ndarray, " m"] | N
     if rows is None:
         rows = np.arange(len(Z))
     touched = np.zeros(len(Z), dtype=bool)
-    touched[list(history.problem.seeds)] = True
     for moment in history.moments:
         touched |= moment.safe | moment.frontier | moment.closed
         touched[moment.result.trial.index] = True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lifesafe.report.history import History
+from collections.abc import Iterable
+
+from lifesafe.report.history import History, Moment
 from lifesafe.theory.simulators import SimulatedMap
 
 
@@ -38,12 +40,24 @@ def checks(history: History, truth: SimulatedMap | None = None) -> str:
         "violation": "the search is held up by a violation",
         None: "nothing holds up the search",
     }[history.state.held_by]
+    if history.is_stranded:
+        held = "the search has ended, since no seed is left"
     shown = sum(m.result.violated for m in moments)
     text = f"Checked on this run: {', '.join(bands)} (e); {held}; {shown} of {len(moments)} trials show a violation"
     if truth is None:
         return f"{text}."
     real = sum(truth.cost.flat[m.result.trial.index] > m.limits[0] for m in moments)
     return f"{text}, {real} had one in truth."
+
+
+def outside_the_safe_set(moments: Iterable[Moment]) -> str:
+    """Return why the target to operate may be none to try, if that is so at some of these moments; else nothing."""
+    if all(m.best is None or m.safe[m.best.index] for m in moments):
+        return ""
+    return (
+        "The star can lie outside the safe set, which is what may be tried next with the risk that is left. A target"
+        " to operate has been tried: it needs a small risk and a certificate by its own episodes."
+    )
 
 
 def settings(history: History, truth: SimulatedMap | None = None) -> str:

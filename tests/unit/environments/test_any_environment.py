@@ -9,8 +9,9 @@ import pytest
 from gymnasium.spaces import Box, Dict
 
 from acting import feedback
-from lifesafe.environments import evaluate, open_vector, task_from_id
-from lifesafe.errors import ConfigError, TrialError
+from lifesafe.environments import check_costs, evaluate, open_vector, task_from_id
+from lifesafe.environments.vector import costs_in
+from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.returns import Returns
 
 
@@ -20,6 +21,10 @@ def swing(observation: Any, action: Any, next_observation: Any, info: Any) -> fl
 
 def swing_and_torque(observation: Any, action: Any, next_observation: Any, info: Any) -> tuple[float, float]:
     return swing(observation, action, next_observation, info), abs(float(action[0]))
+
+
+def broken(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return float(info["nothing"])
 
 
 class Odd(gymnasium.Env):
@@ -94,8 +99,29 @@ def test_such_a_task_can_be_sent_to_another_process() -> None:
 
 def test_an_environment_without_costs_is_refused_at_its_first_step() -> None:
     task = task_from_id("Pendulum-v1", limits=20.0)
-    with pytest.raises(ConfigError, match=r'puts no "cost" into info.*give task_from_id a cost function'):
+    with pytest.raises(ConfigError, match=r'puts no "cost" into info.*--cost module:function'):
         evaluate(feedback(task), task, Returns(0.0, 0.0), episodes=1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_cost_function_that_fails_is_named_with_its_line(workers: int) -> None:
+    task = task_from_id("Pendulum-v1", cost=broken, limits=20.0)
+    with pytest.raises(EpisodeError, match=r"failed in .*test_any_environment.py, line \d+: KeyError: 'nothing'"):
+        evaluate(feedback(task), task, Returns(0.0, 0.0), episodes=1, workers=workers)
+
+
+@pytest.mark.parametrize("cost", [None, "much", float("nan"), [1.0, [2.0]]])
+def test_a_cost_that_is_no_number_is_refused(cost: Any) -> None:
+    with pytest.raises(ConfigError, match=r"A step of task 'Pendulum-v1' cost .*; every cost must be a finite number"):
+        costs_in({"cost": cost}, task_from_id("Pendulum-v1", limits=20.0))
+
+
+def test_one_step_shows_what_is_wrong_with_the_costs() -> None:
+    check_costs(task_from_id("Pendulum-v1", cost=swing, limits=20.0))
+    with pytest.raises(ConfigError, match="--cost module:function"):
+        check_costs(task_from_id("Pendulum-v1", limits=20.0))
+    with pytest.raises(EpisodeError, match="The cost function failed"):
+        check_costs(task_from_id("Pendulum-v1", cost=broken, limits=20.0))
 
 
 def test_the_number_of_costs_is_that_of_the_limits() -> None:
@@ -122,6 +148,7 @@ def test_targets_need_as_many_costs_as_the_task() -> None:
         ),
         ("Odd-v0", {"observation_space": NUMBERS, "action_space": Box(0, 9, (2,), np.int64)}, "needs a lower and an"),
         ("Pendulun-v1", {}, "Gymnasium cannot make 'Pendulun-v1'.*Pendulum"),
+        ("nowhere:Pendulum-v1", {}, "Gymnasium cannot make 'nowhere:Pendulum-v1'.*No module named 'nowhere'"),
         ("Grid-v0", {}, "does not say how long an episode is; give horizon"),
     ],
 )

@@ -52,3 +52,8 @@ def test_data_of_another_task_are_refused() -> None:
     point.check(point.dataset())
     with pytest.raises(DatasetError, match=r"5 observations, 2 actions and 1 costs a step; task 'CarCircle' has 8"):
         task("CarCircle").check(point.dataset())
+
+
+def test_a_task_without_data_of_its_own_says_how_to_give_some() -> None:
+    with pytest.raises(DatasetError, match="Task 'Drift' has no data of its own; give some: --data FILE"):
+        drift_task().dataset()

@@ -137,6 +137,14 @@ def test_other_data_are_refused_before_anything_is_learned_from_them(tmp_path: P
         life.train()
 
 
+def test_logs_that_cost_more_than_is_said_to_be_possible_are_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    dear = data().costs.copy()
+    dear[7] = 1.5
+    with pytest.raises(DatasetError, match=r"step costs 1\.5 \(cost 1\); by task 'PointCircle' none .* than 1,"):
+        small_life(tmp_path / "life", data=replace(data(), costs=dear))
+    assert not (tmp_path / "life").exists()
+
+
 def test_higher_limits_reuse_every_trial(lived: Path, tmp_path: Path) -> None:
     with Lifetime.open(copied(lived, tmp_path)) as life:
         before = len(life.optimizer.trials)

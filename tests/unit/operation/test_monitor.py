@@ -70,8 +70,16 @@ def test_the_first_alarm_stays() -> None:
 def test_what_the_guarantee_needs_is_asked_for() -> None:
     with pytest.raises(ConfigError, match=r"largest possible cost of an episode for each of 2 costs; got 1"):
         Monitor.start([20.0, 20.0], [100.0])
-    with pytest.raises(TrialError, match="Got an episode cost of 101"):
-        Monitor.start([20.0], [100.0]).update([[101.0]])
+    with pytest.raises(TrialError, match="Got an episode cost of -1"):
+        Monitor.start([20.0], [100.0]).update([[-1.0]])
+
+
+def test_a_cost_above_its_bound_is_an_alarm_whatever_the_others_say() -> None:
+    monitor = Monitor.start([20.0, 20.0], [100.0, 100.0]).update(np.zeros((7, 2)))
+    alarm = monitor.update([[0.0, 0.0], [0.0, 101.0], [0.0, 0.0]]).alarm
+    assert alarm is not None
+    assert (alarm.rule, alarm.cost, alarm.episode, alarm.mean) == ("bound", 1, 9, pytest.approx(101 / 9))
+    assert "an episode cost more than cost_bounds says is possible" in str(alarm)
 
 
 @pytest.mark.parametrize("wrong", [{"level": 0.0}, {"level": 1.0}, {"run_length": 1.0}])

@@ -9,7 +9,8 @@ import pytest
 from lifesafe.errors import JournalError, NoSafeTargetError, TrialError
 from lifesafe.operation import MonitorConfig, Operation
 from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import read_events
+from lifesafe.optimizer.journal import JOURNAL, read_events
+from lifesafe.report.page.operated import Operated
 from lifesafe.returns import Returns
 from properties.runs import Plant, advance, lively, quick
 
@@ -120,9 +121,24 @@ def test_an_impossible_cost_is_refused_and_nothing_is_recorded() -> None:
     optimizer, _ = searched()
     operation = Operation(optimizer)
     operation.begin()
-    with pytest.raises(TrialError, match="Got an episode cost of 500"):
-        operation.tell(costly(1, 500.0))
+    with pytest.raises(TrialError, match="Got an episode cost of -1"):
+        operation.tell(costly(1, -1.0))
     assert [kind for kind, _ in optimizer.operation] == ["serving"]
+
+
+def test_a_cost_that_was_thought_impossible_is_recorded_and_withdraws_the_target(tmp_path: Path) -> None:
+    optimizer, _ = searched(tmp_path)
+    operation = Operation(optimizer)
+    first = operation.begin()
+    verdict = operation.tell([*costly(1, 0.0), *costly(1, BOUND + 1)])
+    assert verdict.alarm is not None
+    assert (verdict.alarm.rule, verdict.alarm.episode) == ("bound", 2)
+    assert verdict.next_target != first
+    optimizer.close()
+    with SafeOptimizer.open(tmp_path) as replayed:
+        again = Operation(replayed)
+        assert (again.target, again.episodes, again.halted) == (operation.target, 2, operation.halted)
+        assert Operated.read(read_events(tmp_path / JOURNAL), replayed.problem).servings[0].agrees
 
 
 def test_after_other_limits_the_best_target_for_them_is_served() -> None:

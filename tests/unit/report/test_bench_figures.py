@@ -21,9 +21,11 @@ def test_every_task_and_limit_has_a_panel_and_every_method_a_mark() -> None:
 
 
 def test_costs_beyond_the_picture_are_drawn_at_its_edge() -> None:
-    (ax,) = draw_scatter([ROW]).axes
+    (ax,) = draw_scatter([ROW, replace(ROW, seed=1, cost=130.0)]).axes
     marks = [line.get_xdata()[0] for line in ax.lines if line.get_marker() == "o"]  # type: ignore[index]
     assert marks == [3.0]
+    (errors,) = ax.containers
+    assert not errors.has_xerr  # the bar would be one around the edge
 
 
 def test_a_search_is_drawn_trial_by_trial_and_its_violations_are_counted() -> None:

@@ -27,6 +27,7 @@ from lifesafe.report.shown import candidates_near, moments_shown
 from lifesafe.report.simulation import Simulation, best_reachable
 from lifesafe.report.words import checks, guarantee, settings
 from lifesafe.returns import Returns
+from report_runs import operated
 
 SIMULATION = Simulation(family="conservative", seed=1)
 
@@ -68,6 +69,10 @@ def axes():
 
 def lines(ax, label):
     return next(line for line in ax.lines if line.get_label() == label)
+
+
+def steps(ax, label):
+    return next(patch for patch in ax.patches if patch.get_label() == label).get_data()
 
 
 def test_costs_and_bars_are_those_of_the_trials(history: History) -> None:
@@ -149,16 +154,19 @@ def test_candidates_that_are_no_grid_are_drawn_as_points() -> None:
 def test_the_reward_of_the_recommendation_is_followed(history: History) -> None:
     ax = axes()
     draw_reward(ax, history, truth=SIMULATION.map)
-    best = [m.best for m in history.moments if m.best is not None]
-    np.testing.assert_allclose(lines(ax, "mean of its episodes").get_ydata(), [b.means.reward for b in best])
-    np.testing.assert_allclose(lines(ax, "lower band").get_ydata(), [b.reward_lower for b in best])
+    best = [m.best for m in history.moments]
+    means = [np.nan if b is None else b.means.reward for b in best]
+    lower = [np.nan if b is None else b.reward_lower for b in best]
+    np.testing.assert_allclose(steps(ax, "mean of its episodes").values, means)
+    np.testing.assert_allclose(steps(ax, "lower bound of the model, from all trials").values, lower)
     assert lines(ax, "best reachable").get_ydata()[0] == best_reachable(SIMULATION.map)
 
 
 def test_the_ledger_is_drawn_against_delta(history: History) -> None:
     ax = axes()
     draw_ledger(ax, history)
-    np.testing.assert_array_equal(lines(ax, "spent").get_ydata(), [m.spent for m in history.moments])
+    np.testing.assert_array_equal(steps(ax, "spent").values, [m.spent for m in history.moments])
+    np.testing.assert_array_equal(steps(ax, "spent").edges, np.arange(13) + 0.5)  # the last trial has its place, too
     assert lines(ax, "delta = 0.1").get_ydata()[0] == 0.1
 
 
@@ -168,6 +176,74 @@ def test_the_residuals_are_those_of_the_calibration(history: History) -> None:
     drawn = {str(line.get_label()).partition(":")[0]: line.get_ydata() for line in ax.lines}
     for part in history.calibration.returns:
         np.testing.assert_array_equal(drawn[part.name], part.residuals)
+
+
+def test_the_reward_is_interrupted_where_no_target_is_fit(history: History) -> None:
+    ax, (first, second, *rest) = axes(), history.moments
+    draw_reward(ax, replace(history, moments=(first, replace(second, best=None), *rest)))
+    assert np.flatnonzero(np.isnan(steps(ax, "mean of its episodes").values)).tolist() == [1]
+
+
+def test_residuals_of_one_trial_claim_nothing(history: History) -> None:
+    ax, optimizer = axes(), SafeOptimizer(SIMULATION.problem(0.1))
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, SIMULATION.run(trial))
+    alone = History.from_optimizer(optimizer)
+    draw_calibration(ax, alone)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["reward", "cost"]
+    assert str(alone.calibration).startswith("Calibration: one trial, and no others to predict it from")
+    assert "%" not in str(alone.calibration).partition("bands are")[2]
+
+
+def test_batches_of_operation_are_not_called_trials(history: History, tmp_path: Path) -> None:
+    ax, served = axes(), axes()
+    operation = History.read(operated(tmp_path))
+    draw_calibration(ax, history)
+    draw_calibration(served, operation)
+    assert (ax.get_xlabel(), served.get_xlabel()) == ("trial", "trial or batch of operation")
+    assert served.get_xlim()[1] > 13
+    assert "each of 12 trials predicted" in str(history.calibration)
+    assert "each of 13 observations (1 from operation) predicted" in str(operation.calibration)
+
+
+def test_the_legend_of_the_residuals_covers_no_outlier(history: History) -> None:
+    parts = [replace(part, residuals=part.residuals - 9.0) for part in history.calibration.returns]
+    far = replace(history, calibration=replace(history.calibration, returns=tuple(parts)))
+    figure = compose(far)
+    figure.draw_without_rendering()
+    ax = figure.axes[-1]
+    legend = ax.get_legend()
+    assert legend is not None
+    lowest = min(float(part.residuals.min()) for part in parts)
+    assert legend.get_window_extent().y1 < ax.transData.transform((0.0, lowest))[1]
+
+
+def test_a_seed_that_was_never_tried_does_not_stretch_the_plane() -> None:
+    seeds = [Returns(400, 5), Returns(20, 5)]
+    problem = Problem.on_grid([np.linspace(0, 500, 51), np.linspace(0, 200, 41)], seeds=seeds, limits=20.0)
+    optimizer = SafeOptimizer(problem, Schedule(trials=1))
+    trial = optimizer.ask()
+    assert trial is not None
+    optimizer.tell(trial, [Returns(400, cost) for cost in (4, 5, 6, 5)])
+    near = candidates_near(History.from_optimizer(optimizer), 0)
+    assert problem.candidates[near, 0].min() > 100
+
+
+def test_why_the_star_lies_outside_the_safe_set_is_said_where_it_does(history: History) -> None:
+    last = history.moments[-1]
+    outside = replace(history, moments=(*history.moments[:-1], replace(last, safe=np.zeros_like(last.safe))))
+    assert "The star can lie outside the safe set" in _texts(compose(outside)).replace("\n", " ")
+    assert "The star can lie outside the safe set" not in _texts(compose(history)).replace("\n", " ")
+
+
+def test_a_search_without_seeds_is_said_to_have_ended(seedless: Path) -> None:
+    history = History.read(seedless)
+    assert history.is_stranded
+    assert "the search has ended, since no seed is left; 2 of 2 trials show a violation" in checks(history)
+    assert [bool(moment.frontier.any()) for moment in history.moments] == [True, False]
 
 
 def test_of_a_plane_hardly_touched_only_that_part_is_drawn() -> None:

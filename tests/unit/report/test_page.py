@@ -6,13 +6,15 @@ import shutil
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lifesafe.optimizer import Priors, Problem, SafeOptimizer, Schedule
-from lifesafe.optimizer.journal import Journal
+from lifesafe.optimizer.certificates import upper_bounds
+from lifesafe.optimizer.journal import Journal, read_events
 from lifesafe.report.history import History
 from lifesafe.report.page.checks import not_promised
 from lifesafe.report.page.document import page_html, write_page
@@ -20,7 +22,8 @@ from lifesafe.report.page.operated import Operated
 from lifesafe.report.page.plane import frames, views
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import Chart, ticks
-from lifesafe.report.page.trial_charts import observation_kinds
+from lifesafe.report.page.target_charts import tried_targets
+from lifesafe.report.page.trial_charts import observation_kinds, reward_figure
 from lifesafe.report.page.verdict import headline, tone
 from lifesafe.report.page.wording import number, target_text
 from lifesafe.report.shown import moments_shown
@@ -151,7 +154,8 @@ def test_the_headline_tells_what_is_operated(runs: Runs) -> None:
     best = reading.chosen
     assert best is not None
     with SafeOptimizer.open(reading.run) as optimizer:
-        assert best == next(each for each in optimizer.fit if each.index == optimizer.operation[0][1]["index"])
+        serves = next(each for each in optimizer.fit if each.index == optimizer.operation[0][1]["index"])
+        assert (best.target, best.reward_lower) == (serves.target, serves.reward_lower)
         assert reading.stage is optimizer.stage
         np.testing.assert_array_equal(reading.bands.upper, optimizer.bands.upper)
     assert headline(reading) == (
@@ -160,6 +164,39 @@ def test_the_headline_tells_what_is_operated(runs: Runs) -> None:
         f" episodes; 0 of 12 trials show a violation, and {number(history.moments[-1].spent, 2)} of the allowed risk"
         " 0.1 is spent."
     )
+
+
+def test_the_headline_counts_every_episode_of_the_target(runs: Runs) -> None:
+    reading = runs.reading("operated")
+    best = reading.chosen
+    assert best is not None
+    tried = [m.result.episodes for m in reading.history.moments if m.result.trial.index == best.index]
+    own = np.concatenate([*tried, *(serving.episodes for serving in reading.operated.servings)])
+    assert best.episodes == len(own) > len(reading.state.posterior.own_episodes(best.index))  # 20 wait for their batch
+    np.testing.assert_allclose(tuple(best.means), own.mean(axis=0))
+    assert upper_bounds(reading.state.posterior, own) == best.cost_upper
+    measured = next(each for each in tried_targets(reading) if each.index == best.index)
+    assert measured.episodes == len(own)
+
+
+def test_a_run_whose_seeds_have_failed_has_ended(seedless: Path) -> None:
+    reading = Reading.read(seedless)
+    assert (reading.phase, tone(reading)) == ("ended without a target", "bad")
+    assert headline(reading).startswith("No target of Run seedless is fit to be operated; 2 of 2 trials")
+    text = Page(page_html(reading)).text
+    assert "assumptions 1 failed" in text
+    assert "in doubt" not in text.partition("The guarantee")[0]
+    assert "failed after 20 episodes. 1 further seed not tried: beyond costlier ones." in text
+
+
+def test_seeds_that_may_still_be_needed_are_not_called_needless(seedless: Path) -> None:
+    told = [number for number, event in enumerate(read_events(seedless / "journal.sqlite"), 1) if event.kind == "told"]
+    with Journal.open(seedless / "before" / "journal.sqlite") as journal:
+        for event in read_events(seedless / "journal.sqlite")[: told[0]]:
+            journal.append(event.kind, event.body)
+    reading = Reading.read(seedless / "before")
+    assert reading.phase == "optimizing, seed stage"
+    assert "2 further seeds not tried." in Page(page_html(reading)).text
 
 
 def test_the_headline_is_honest(runs: Runs) -> None:
@@ -324,10 +361,10 @@ def test_episodes_served_without_a_monitor_are_told_as_such(runs: Runs, tmp_path
     assert "served without a monitor" in page.text
 
 
-def test_a_served_cost_outside_its_bounds_is_no_evidence(runs: Runs, tmp_path: Path) -> None:
+def test_a_negative_cost_that_was_served_is_no_evidence(runs: Runs, tmp_path: Path) -> None:
     runs.copy("operated", tmp_path)
     with SafeOptimizer.open(tmp_path) as optimizer:
-        optimizer.serve(optimizer.operation[0][1]["index"], [Returns(400, 250.0)])
+        optimizer.serve(optimizer.operation[0][1]["index"], [Returns(400, -1.0)])
     reading = Reading.read(tmp_path)
     assert np.isnan(reading.operated.servings[-1].log_wealth).all()
     assert "A cost lies outside its bounds" in Page(page_html(reading)).text
@@ -493,6 +530,46 @@ def test_ticks_are_round_and_inside() -> None:
     assert ticks(0.5, 30.5, 10, whole=True) == [5, 10, 15, 20, 25, 30]
     assert ticks(-0.02, 0.11, 5) == [0.0, 0.05, 0.1]
     assert ticks(0.6, 1.4, 4, whole=True) == [1.0]
+
+
+def test_an_axis_has_more_than_one_number() -> None:
+    assert ticks(-1.6, 4.9, 3) == [0.0, 2.5]
+    assert all(len(ticks(-low, 4.9, 3)) >= 2 for low in np.linspace(0, 30, 61))
+
+
+def test_long_numbers_leave_the_name_of_their_axis_free() -> None:
+    for top, letters in ((10.0, 2), (30_000.0, 6), (3_000_000.0, 9)):
+        chart = Chart("rewards", width=470, height=300, x=(0, 1), y=(0, top), name="test")
+        chart.axes("trial", "reward")
+        assert chart.left - 7 - 6.6 * letters > 20
+
+
+def test_a_bar_below_zero_ends_where_it_should() -> None:
+    chart = Chart("losses", width=300, height=200, x=(0, 1), y=(-100, -10), name="test")
+    chart.interval(0.5, -40, -12, "stage-seed")
+    (start, stop) = re.findall(r'class="bar stage-seed" d="M[\d.]+ ([\d.]+)V([\d.]+)"', chart.svg())[0]
+    assert (float(start), float(stop)) == pytest.approx((chart.y(-40), chart.y(-12)), abs=0.1)
+
+
+def test_one_bad_episode_does_not_flatten_the_chart_of_rewards(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    with SafeOptimizer.open(tmp_path, KINDS_PROBLEM, Schedule(trials=3)) as optimizer:
+        while trial := optimizer.ask():
+            rewards = rng.normal(3000, 20, 40)
+            rewards[7] = 900.0 if trial.number == 2 else 3000.0
+            optimizer.tell(trial, [Returns(float(r), 1.0) for r in rewards])
+    chart, notes = reward_figure(Reading.read(tmp_path))
+    assert notes == ["1 episode beyond the ends of the chart not drawn."]
+    assert ">1,000<" not in chart
+    assert ">3,000<" in chart
+
+
+def test_the_limit_can_be_read_on_white() -> None:
+    colors = re.findall(r"--limit: #(\w{6})", resources.files("lifesafe.report.page").joinpath("style.css").read_text())
+    for color in (colors[0], colors[-1]):  # on a light screen, and in print
+        channels = np.array([int(color[i : i + 2], 16) for i in (0, 2, 4)]) / 255
+        linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+        assert 1.05 / (linear @ (0.2126, 0.7152, 0.0722) + 0.05) >= 4.5  # contrast as WCAG 2 has it
 
 
 def test_a_chart_escapes_its_words() -> None:

@@ -97,7 +97,10 @@ def _seeds(reading: Reading) -> Check:
         elif index in state.withdrawn:
             told.append(f"{name} was withdrawn after an alarm")
     untried = sum(_own(reading, index)[0] == 0 for index in reading.problem.seeds)
-    rest = f" {plural(untried, 'further seed')} not needed." if told and untried else ""
+    why = "not needed" if state.certified else "not tried"
+    if reading.history.is_stranded:
+        why = "not tried: beyond costlier ones"
+    rest = f" {plural(untried, 'further seed')} {why}." if told and untried else ""
     failed = sum(index in state.failed for index in reading.problem.seeds)
     if not told:
         own = sum(_own(reading, index)[0] for index in reading.problem.seeds)

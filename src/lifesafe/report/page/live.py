@@ -20,7 +20,7 @@ from typing import Any
 from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, LifesafeError
 from lifesafe.optimizer import Stage
-from lifesafe.report.history import JOURNAL
+from lifesafe.optimizer.journal import JOURNAL
 from lifesafe.report.page.document import document, page_html
 from lifesafe.report.page.reading import MANIFEST, Reading
 from lifesafe.report.page.wording import escaped

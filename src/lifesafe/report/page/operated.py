@@ -178,10 +178,10 @@ class _Open:
 def _evidence(
     costs: Float[np.ndarray, "k m"], limits: tuple[float, ...], bounds: tuple[float, ...], config: MonitorConfig | None
 ) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k m"]]:
-    inside = ((costs >= 0) & (costs <= np.array(bounds or math.inf)[..., None])).all()
-    if config is None or not inside:  # outside its bounds a cost is no evidence of anything
+    if config is None or (costs < 0).any():  # which is no evidence of anything
         return np.full_like(costs, np.nan), np.full_like(costs, np.nan)
     monitor = Monitor.start(limits, bounds, config)
+    costs = np.minimum(costs, np.array(bounds)[:, None])  # as the monitor does, which then raises an alarm
     wealth = [wealth_path(test, x) for test, x in zip(monitor.tests, costs, strict=True)]
     drift = [detector_path(detector, x) for detector, x in zip(monitor.detectors, costs, strict=True)]
     return np.stack(wealth), np.stack(drift)

@@ -17,6 +17,7 @@ from lifesafe.report.page.svg import NARROW, Chart, legend
 from lifesafe.report.page.trial_charts import SHAPES, trial_tip
 from lifesafe.report.page.wording import escaped, mean_text, number, plural, target_text
 from lifesafe.report.shown import candidates_near, moments_shown
+from lifesafe.report.words import outside_the_safe_set
 
 KINDS = ("closed", "frontier", "safe")
 SIDE = 1000
@@ -166,7 +167,8 @@ def plane_notes(reading: Reading, shown: list[View]) -> list[str]:
             "With several costs a plane shows less than there is: where any value of the other costs counts, a cell is"
             " safe if some target in it is."
         )
-    return notes
+    star = outside_the_safe_set(reading.history.moments)
+    return [*notes, star] if star else notes
 
 
 def _view(reading: Reading, cost: int, title: str, rows: Int[np.ndarray, " m"]) -> View:
@@ -340,7 +342,7 @@ def _caption(reading: Reading, at: int) -> str:
     result, names = moment.result, reading.problem.names
     costs = zip(names[1:], moment.mean_costs, moment.limits, strict=True)
     told = ", ".join(f"{mean_text(name, mean)} (limit {number(b)})" for name, mean, b in costs)
-    best = f"best {target_text(moment.best.target)}" if moment.best is not None else "none certified yet"
+    best = f"best {target_text(moment.best.target)}" if moment.best is not None else "none certified"
     risk = ""
     if reading.history.schedule.risk == "ledger":
         risk = f"; risk spent {number(moment.spent, 2)} of {number(reading.problem.delta)}"

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from lifesafe._config import read_toml
 from lifesafe.errors import ConfigError, JournalError
 from lifesafe.optimizer import Bands, Problem, Recommendation, SafeOptimizer, Stage
+from lifesafe.optimizer.certificates import upper_bounds
 from lifesafe.optimizer.confidence import raw_bands
 from lifesafe.optimizer.decision import is_done
 from lifesafe.optimizer.journal import Event, read_events
@@ -21,6 +23,7 @@ from lifesafe.optimizer.state import State, Trial, known_now
 from lifesafe.report.history import History, journal_path
 from lifesafe.report.page.operated import Operated
 from lifesafe.report.simulation import Simulation
+from lifesafe.returns import Returns
 from lifesafe.theory.simulators import SimulatedMap
 
 MANIFEST = "run.toml"
@@ -95,8 +98,22 @@ class Reading:
 
     @cached_property
     def fit(self) -> tuple[Recommendation, ...]:
-        """All targets fit to be operated, those that earn more for certain first."""
-        return tuple(fit_targets(self.state))
+        """All targets fit to be operated, those that earn more for certain first; with the numbers of all episodes."""
+        return tuple(self._up_to_date(each) for each in fit_targets(self.state))
+
+    def own_episodes(self, index: int) -> Float[np.ndarray, "m r"]:
+        """Return all episodes of a target that was tried, those of operation last.
+
+        The model takes those of operation in batches, so it may not know the newest yet.
+        """
+        tried = [m.result.episodes for m in self.history.moments if m.result.trial.index == index]
+        return np.concatenate([*tried, *(each.episodes for each in self.operated.servings if each.index == index)])
+
+    def _up_to_date(self, fit: Recommendation) -> Recommendation:
+        own = self.own_episodes(fit.index)
+        reward, *costs = own.mean(axis=0).tolist()
+        upper = upper_bounds(self.state.posterior, own)
+        return replace(fit, means=Returns(reward, costs), cost_upper=upper, episodes=len(own))
 
     @cached_property
     def chosen(self) -> Recommendation | None:
@@ -130,7 +147,8 @@ class Reading:
     @cached_property
     def stage(self) -> Stage:
         """What the optimizer is doing."""
-        return Stage.DONE if not self.state.open and is_done(self.state) else self.state.stage
+        ended = self.history.is_stranded or (not self.state.open and is_done(self.state))
+        return Stage.DONE if ended else self.state.stage
 
     @property
     def phase(self) -> str:

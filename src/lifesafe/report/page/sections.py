@@ -84,9 +84,8 @@ def _costs(reading: Reading) -> str:
 
 def _reward(reading: Reading) -> str:
     lead = "The search explores first and earns later; the line is the target that would be operated after each trial."
-    return _section(
-        3, "reward", "What did it bring?", lead, _figure(reward_figure(reading), "Reward of every trial.", [])
-    )
+    chart, notes = reward_figure(reading)
+    return _section(3, "reward", "What did it bring?", lead, _figure(chart, "Reward of every trial.", notes))
 
 
 def _safe_set(reading: Reading, shown: list[View]) -> str:

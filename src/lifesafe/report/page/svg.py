@@ -56,7 +56,9 @@ class Chart:
     ) -> None:
         self.label, self.width, self.height, self.name = label, width, height, name
         self.x_ends, self.y_ends = _proper(x), _proper(y)
-        self.left, self.right, self.top, self.bottom = 58.0, width - right, 12.0, height - 42.0
+        self.right, self.top, self.bottom = width - right, 12.0, height - 42.0
+        longest = max((len(number(value)) for value in self._y_ticks()), default=0)
+        self.left = max(58.0, 30 + _LETTER * longest)  # the name of the axis stands left of its numbers
         self._parts: list[str] = []
         self._over: list[str] = []
         self._clipped: list[str] = []
@@ -80,7 +82,7 @@ class Chart:
             whole: Whether only whole numbers make sense from left to right.
             tick_labels: Whether the horizontal axis has numbers; not where a chart below shares it.
         """
-        for value in ticks(*self.y_ends, max(3, int((self.bottom - self.top) // 34))):
+        for value in self._y_ticks():
             at = _short(self.y(value))
             self._parts.append(f'<path class="grid" d="M{_short(self.left)} {at}H{_short(self.right)}"/>')
             self._text(self.left - 7, self.y(value) + 4, number(value), "tick end")
@@ -125,8 +127,9 @@ class Chart:
 
     def interval(self, x: float, low: float, high: float, kind: str) -> None:
         """Draw a vertical bar."""
-        ends = (self.y(value) for value in (max(low, self.y_ends[0]), min(high, self.y_ends[1] * 2)))
-        start, stop = (_short(end) for end in ends)
+        bottom, top = self.y_ends
+        ends = (max(low, bottom), min(high, 2 * top - bottom))
+        start, stop = (_short(self.y(value)) for value in ends)
         self._clipped.append(f'<path class="bar {kind}" d="M{_short(self.x(x))} {start}V{stop}"/>')
 
     def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "", attributes: str = "") -> None:
@@ -218,22 +221,31 @@ class Chart:
             f"{clip}{''.join(rest)}{''.join(self._over)}{inside}{''.join(marks)}</svg>"
         )
 
+    def _y_ticks(self) -> list[float]:
+        return ticks(*self.y_ends, max(3, int((self.bottom - self.top) // 34)))
+
     def _text(self, x: float, y: float, text: str, kind: str) -> None:
         self._parts.append(f'<text class="{kind}" x="{_short(x)}" y="{_short(y)}">{escaped(text)}</text>')
 
 
 def ticks(low: float, high: float, count: int, *, whole: bool = False) -> list[float]:
-    """Return round numbers between two values, about as many as asked for.
+    """Return round numbers between two values, about as many as asked for and, unless whole, at least two.
 
     Examples:
-        >>> ticks(0, 23, 5)
-        [0.0, 5.0, 10.0, 15.0, 20.0]
+        >>> ticks(0, 23, 5), ticks(-3, 4.9, 3)
+        ([0.0, 5.0, 10.0, 15.0, 20.0], [-2.5, 0.0, 2.5])
     """
     rough = (high - low) / max(count, 1)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)
     if whole:
         step = max(1.0, step)
+    elif len(_multiples(low, high, step)) < 2:
+        step /= 2
+    return _multiples(low, high, step)
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 

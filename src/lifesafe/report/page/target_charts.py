@@ -35,7 +35,7 @@ def tried_targets(reading: Reading) -> list[Tried]:
     stages = {m.result.trial.index: m.result.trial.stage for m in reading.history.moments}
     found = []
     for index, stage in stages.items():
-        own = posterior.own_episodes(index)
+        own = reading.own_episodes(index)
         sds = [float(own[:, 0].std(ddof=1)) / len(own) ** 0.5 if len(own) > 1 else 0.0]
         sds += [posterior.noise_sd(k, own[:, 1 + k]) for k in range(len(posterior.costs))]
         found.append(Tried(index, stage, own.mean(axis=0), DEVIATIONS * np.array(sds), len(own)))

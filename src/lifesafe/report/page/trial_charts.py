@@ -20,6 +20,7 @@ DEVIATIONS = 2.0  # half length of the bars: a bar that ends above the limit sho
 _DOTS = 6000  # episodes up to which each is drawn
 _SPREAD = 0.56  # of a place, over which the episodes of a trial are drawn, in their order
 _TALL = 3.0  # limits up to which single episodes may stretch a chart
+_MOST = (0.05, 0.95)  # quantiles of the rewards; single episodes may stretch a chart by their distance, at each end
 _RETURNS = ("return-0", "return-1", "return-2", "return-3")
 
 
@@ -42,7 +43,7 @@ def cost_figure(reading: Reading, cost: int) -> tuple[str, list[str]]:
     top = _cost_top(reading, cost)
     cut = sum(int((m.result.episodes[:, 1 + cost] > top).sum()) for m in moments)
     if episodes > _DOTS:
-        notes.append(f"The {episodes:,} single episodes are not drawn, only the mean of each trial.")
+        notes.append(_not_drawn(episodes))
     elif cut:
         notes.append(f"{plural(cut, 'episode')} above the top of the chart not drawn.")
     extra = [("dots", "episode", "one episode"), ("line", "limit", "limit")]
@@ -87,13 +88,20 @@ def violations_legend(reading: Reading) -> str:
     return legend(items)
 
 
-def reward_figure(reading: Reading) -> str:
-    """Return the reward of every trial, and of the best certified target so far, with its legend."""
+def reward_figure(reading: Reading) -> tuple[str, list[str]]:
+    """Return the reward of every trial and of the best certified target so far, its legend, and what was left out."""
     extra = [("dots", "episode", "one episode"), ("line", "best", "best certified so far, mean of its episodes")]
-    extra.append(("line", "lower", "its lower confidence bound"))
+    extra.append(("line", "lower", "its lower confidence bound, by the model from all trials"))
     if reading.truth is not None:
         extra.append(("line", "truth thin", "most that can be reached, in truth"))
-    return both(lambda width: _rewards(reading, width)) + trial_legend(reading, *extra)
+    low, high = _reward_ends(reading)
+    rewards = np.concatenate([m.result.episodes[:, 0] for m in reading.history.moments])
+    cut = int(((rewards < low) | (rewards > high)).sum())
+    notes = [f"{plural(cut, 'episode')} beyond the ends of the chart not drawn."] if cut else []
+    if len(rewards) > _DOTS:
+        notes = [_not_drawn(len(rewards))]
+    chart = both(lambda width: _rewards(reading, width, (low, high), dots=len(rewards) <= _DOTS))
+    return chart + trial_legend(reading, *extra), notes
 
 
 def ledger_chart(reading: Reading) -> str:
@@ -121,10 +129,11 @@ def calibration_chart(reading: Reading) -> str:
     parts = reading.history.calibration.returns
     count = len(parts[0].residuals)
     held = "; ".join(f"{part.name}: {percent(part.coverage(0.95))} inside the 95 % band" for part in parts)
+    held = f" {held}." if count > 1 else ""
     largest = max((float(np.abs(p.residuals).max(initial=0.0)) for p in parts), default=0.0)
     reach = max(3.0, 1.1 * min(largest, 8.0))
     chart = Chart(
-        f"Standardized residual of {plural(count, 'observation')}. {held}.",
+        f"Standardized residual of {plural(count, 'observation')}.{held}",
         width=HALF, height=270, x=(0.5, max(count, 2) + 0.5), y=(-reach, reach), name="calibration", right=44,
     )  # fmt: skip
     chart.axes("observation", "standardized residual", whole=True)
@@ -227,43 +236,54 @@ def _cost_top(reading: Reading, cost: int) -> float:
     return 1.06 * max(limit, min(means, 10 * limit), min(single, _TALL * limit))
 
 
-def _rewards(reading: Reading, width: int) -> str:
+def _not_drawn(episodes: int) -> str:
+    return f"The {episodes:,} single episodes are not drawn, only the mean of each trial."
+
+
+def _reward_ends(reading: Reading) -> tuple[float, float]:
+    """Return the ends of the chart of rewards: around all means and bars, and most of the single episodes."""
     moments = reading.history.moments
-    episodes = sum(len(m.result.episodes) for m in moments)
-    means = [float(m.result.episodes[:, 0].mean()) for m in moments]
-    errors = [DEVIATIONS * _standard_error(m.result.episodes[:, 0]) for m in moments]
-    values = [*means, *(a - e for a, e in zip(means, errors, strict=True))]
-    values += [a + e for a, e in zip(means, errors, strict=True)]
-    values += [m.best.reward_lower for m in moments if m.best is not None]
-    if episodes <= _DOTS:
-        values += [float(value) for m in moments for value in m.result.episodes[:, 0]]
-    reachable = best_reachable(reading.truth) if reading.truth is not None else None
-    if reachable is not None:
-        values.append(reachable)
-    ends = (0.5, max((m.result.trial.number for m in moments), default=1) + 0.5)
-    best = (
-        f" The best certified one earns {number(moments[-1].best.means.reward)}."
-        if moments and moments[-1].best
-        else ""
-    )
+    rewards = np.concatenate([m.result.episodes[:, 0] for m in moments])
+    low, high = (float(value) for value in np.quantile(rewards, _MOST))
+    room = high - low
+    values = [max(float(rewards.min()), low - room), min(float(rewards.max()), high + room)]
+    for moment in moments:
+        mean, error = _mean_reward(moment)
+        values += [mean - error, mean + error]
+        if moment.best is not None:
+            values += [moment.best.means.reward, moment.best.reward_lower]
+    if reading.truth is not None:
+        values.append(best_reachable(reading.truth))
+    return padded(values)
+
+
+def _mean_reward(moment: Moment) -> tuple[float, float]:
+    """Return the mean reward of a trial, and the half length of its bar."""
+    rewards = moment.result.episodes[:, 0]
+    return float(rewards.mean()), DEVIATIONS * _standard_error(rewards)
+
+
+def _rewards(reading: Reading, width: int, ends: tuple[float, float], *, dots: bool) -> str:
+    moments = reading.history.moments
+    best = f" The best certified one earns {number(moments[-1].best.means.reward)}." if moments[-1].best else ""
     chart = Chart(
         f"Mean reward of {plural(len(moments), 'trial')}.{best}",
-        width=width, height=270, x=ends, y=padded(values), name=f"reward-{width}",
+        width=width, height=270, x=(0.5, max(m.result.trial.number for m in moments) + 0.5), y=ends,
+        name=f"reward-{width}",
     )  # fmt: skip
     chart.axes("trial", "reward per episode", whole=True)
     _limit_changes(chart, reading, named=False)
-    for moment, mean, error in zip(moments, means, errors, strict=True):
+    for moment in moments:
         at, stage = moment.result.trial.number, f"stage-{moment.result.trial.stage.value}"
-        if episodes <= _DOTS:
+        mean, error = _mean_reward(moment)
+        if dots:
             rewards = moment.result.episodes[:, 0]
             chart.dots(_spread(at, len(rewards)), rewards, f"episode {stage}")
         chart.interval(at, mean - error, mean + error, stage)
         chart.mark(at, mean, SHAPES[moment.result.trial.stage], stage, trial_tip(reading, moment))
     _best_lines(chart, moments)
-    if reachable is not None:
-        chart.horizontal(reachable, "truth thin")
-    if not moments:
-        chart.center("no trial is told yet")
+    if reading.truth is not None:
+        chart.horizontal(best_reachable(reading.truth), "truth thin")
     return chart.svg()
 
 

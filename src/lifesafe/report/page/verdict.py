@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lifesafe.optimizer import Recommendation, Stage
-from lifesafe.report.page.checks import all_checks
+from lifesafe.report.page.checks import Finding, all_checks
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.wording import listed, mean_text, number, plural, target_text
 from lifesafe.returns import Returns
@@ -40,15 +40,10 @@ def tone(reading: Reading) -> Tone:
         return "warn"
     if reading.operated.serving is not None and reading.chosen is None:
         return "warn"
-    if reading.history.schedule.risk == "fixed" or doubts(reading):
+    if reading.history.schedule.risk == "fixed" or _found(reading, "doubt") or _found(reading, "failed"):
         return "warn"
     settled = reading.operated.serving is not None or reading.stage is Stage.DONE
     return "good" if settled and reading.chosen is not None else "plain"
-
-
-def doubts(reading: Reading) -> int:
-    """Return how many assumptions the run speaks against."""
-    return sum(check.finding in ("doubt", "failed") for check in all_checks(reading))
 
 
 def badges(reading: Reading) -> list[Badge]:
@@ -66,8 +61,11 @@ def badges(reading: Reading) -> list[Badge]:
     if reading.state.held_by:
         held = {"surprises": "frozen by surprises", "violation": "held up by a violation"}[reading.state.held_by]
         found.append(Badge("search", held, "warn"))
-    if doubts(reading):
-        found.append(Badge("assumptions", f"{doubts(reading)} in doubt", "warn"))
+    failed, doubted = _found(reading, "failed"), _found(reading, "doubt")
+    if failed:
+        found.append(Badge("assumptions", f"{failed} failed", "bad"))
+    if doubted:
+        found.append(Badge("assumptions", f"{doubted} in doubt", "warn"))
     if reading.violations:
         found.append(Badge("violations", str(reading.violations), "bad"))
     if reading.operated.servings:
@@ -82,6 +80,10 @@ def bounds_text(reading: Reading, chosen: Recommendation) -> str:
     """Return the mean costs of a target with their upper bounds and limits."""
     parts = zip(reading.problem.names[1:], chosen.means.costs, chosen.cost_upper, reading.problem.limits, strict=True)
     return listed(f"{mean_text(n, mean)} (at most {number(up)}, limit {number(b)})" for n, mean, up, b in parts)
+
+
+def _found(reading: Reading, finding: Finding) -> int:
+    return sum(check.finding == finding for check in all_checks(reading))
 
 
 def _operated(reading: Reading) -> str:
