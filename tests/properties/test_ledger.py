@@ -1,13 +1,18 @@
 """What every run keeps to: the safe set, the risk ledger, and what may be recommended."""
 
+from contextlib import suppress
+from typing import Literal
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lifesafe.errors import NoSafeTargetError
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
+from lifesafe.optimizer.certificates import violated
 from lifesafe.returns import Returns
-from properties.runs import Plant, lively, quick
+from properties.runs import LIMIT, Plant, lively, quick
 
 # The priors are confident on purpose, so that something happens; now and then a trial goes wrong.
 pytestmark = pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
@@ -107,6 +112,34 @@ def test_a_target_far_above_its_limit_leaves_the_safe_set_for_good(system: Plant
             refuted.add(trial.index)
         assert not optimizer.safe[list(refuted)].any()
         assert optimizer.best is None or optimizer.best.index not in refuted
+
+
+@settings(max_examples=12)
+@given(
+    seed=seeds, limits=st.lists(st.floats(12, 60), min_size=1, max_size=3), how=st.sampled_from(["score", "asserted"])
+)
+def test_what_was_far_above_stays_out_under_every_limit_that_it_breaks(
+    seed: int, limits: list[float], how: Literal["score", "asserted"]
+) -> None:
+    rng = np.random.default_rng(seed)
+    system = lively(rng, size=8, seeds=4)
+    own_seeds = system.problem.seeds
+    system.means[list(own_seeds[1:]), 1] += 100.0
+    optimizer = SafeOptimizer(system.problem, quick(trials=6, surprises=99, certification=how))
+    for limit in (LIMIT, *limits):
+        if (limit,) != optimizer.problem.limits:
+            optimizer.change_limits(limit, own_seeds)
+        refuted = {
+            result.trial.index
+            for result in optimizer.trials
+            if violated(optimizer.problem, optimizer._state.posterior, result.episodes)
+        }
+        with suppress(NoSafeTargetError):
+            while trial := optimizer.ask():
+                assert trial.index not in refuted
+                assert not optimizer.safe[list(refuted)].any()
+                optimizer.tell(trial, system.episodes(trial.index, 20, rng))
+                refuted |= {trial.index} if optimizer.trials[-1].violated else set()
 
 
 @settings(max_examples=10)

@@ -18,11 +18,11 @@ Reference: Rasmussen & Williams 2006, section 5.4.2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import bdtrc
 
 from lifesafe.optimizer.gp import GridGP
 from lifesafe.optimizer.posterior import Posterior
@@ -118,7 +118,9 @@ def half_width(band: float) -> float:
 
 def _at_least(count: int, total: int, probability: float) -> float:
     """Return how probable it is that so many of all events happen, or more."""
-    return float(bdtrc(count - 1, total, probability)) if count else 1.0
+    p, q = math.log(probability), math.log1p(-probability)  # logarithms: factorials soon leave the floats
+    ways = (math.lgamma(total + 1) - math.lgamma(k + 1) - math.lgamma(total - k + 1) for k in range(count))
+    return 1.0 - math.fsum(math.exp(way + k * p + (total - k) * q) for k, way in enumerate(ways))
 
 
 def _residuals(

@@ -85,7 +85,7 @@ def test_csv_has_a_verdict_for_every_cell() -> None:
 
 
 def test_a_tiny_loss_is_written_as_nothing() -> None:
-    assert "| 0.00 |" in table_text(Table.of([replace(ROW, reward=99.9)]), "md")
+    assert "**0.00**" in table_text(Table.of([replace(ROW, reward=99.9)]), "md")
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
