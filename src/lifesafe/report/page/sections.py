@@ -57,7 +57,7 @@ def _guarantee(reading: Reading) -> str:
             "<p>In operation a monitor looks at every episode. While every mean cost keeps its limit, its rule “mean”"
             f" ever raises a false alarm at a target with probability at most {number(config.level)}, and false alarms"
             f" of its rule “drift” are at least {number(config.run_length, 4)} episodes apart in the mean. Both hold"
-            " whatever the distribution of the costs, within their bounds.</p>"
+            " whatever the distribution of the costs, within their bounds; one beyond them is an alarm at once.</p>"
         )
     statement, _, rest = guarantee(reading.history).partition(". ")
     body = (
