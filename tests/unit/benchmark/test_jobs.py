@@ -35,6 +35,9 @@ def test_the_dither_of_a_suite_is_that_of_its_searches_and_of_what_is_measured(t
     assert (recorded["run"]["dither"], recorded["schedule"]["reach"]) == (0.05, 0.05)
     assert [(row.method, row.settings) for row in rows] == [(name, suite.fingerprint(job)) for name in ("pls", "cdt")]
     assert [row.episodes for row in rows if row.reward is not None] == [3] * sum(row.reward is not None for row in rows)
+    again = run_job(job, suite, None, tmp_path)  # what a search took before it was resumed is not known
+    assert [row.seconds is None for row in (*rows, *again)] == [False, False, True, False]
+    assert [(row.reward, row.trial_costs) for row in again] == [(row.reward, row.trial_costs) for row in rows]
 
 
 def test_where_cheap_logs_are_luck_nothing_is_tried_and_the_policy_alone_is_measured(tmp_path: Path) -> None:

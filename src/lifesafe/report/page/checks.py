@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from lifesafe.optimizer.certificates import LEVEL
+from lifesafe.optimizer.certificates import LEVEL, within_bounds
 from lifesafe.optimizer.confidence import allowance, confidence
 from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.schedule import Stage
@@ -214,8 +214,7 @@ def _bounds(reading: Reading) -> Iterator[Check]:
     if not episodes:
         yield Check(assumption, made, "open", "No episode yet.")
         return
-    costs = np.concatenate(episodes)[:, 1:]
-    inside = bool(((costs >= 0) & (costs <= np.array(problem.cost_bounds))).all())
+    costs, inside = np.concatenate(episodes)[:, 1:], within_bounds(problem, np.concatenate(episodes))
     largest = listed(f"{name} {number(top)}" for name, top in zip(problem.names[1:], costs.max(axis=0), strict=True))
     outcome = f"Largest of {plural(len(costs), 'episode')}: {largest}."
     if not inside:
