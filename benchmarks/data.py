@@ -1,9 +1,9 @@
 """Make the data of the comparison again: `python benchmarks/data.py [TASK ...]`, into data/TASK.hdf5.
 
-A collection depends on its settings, its seed and the kind of processor, so what a clean run of the same steps gives on
-such a machine is the file that the committed rows name, to the last bit; this script says whether it is. Hopper's file
-is a sample that was not collected here. Runs may be interrupted and go on, but an interruption begins new episodes, and
-what follows differs.
+A collection depends on its settings, its seed, the kind of processor and whether EnvPool is installed, as it was, so
+what a clean run of the same steps gives on such a machine is the file that the committed rows name, to the last bit;
+this script says whether it is. Hopper's file is a sample that was not collected here. Runs may be interrupted and go
+on, but an interruption begins new episodes, and what follows differs.
 """
 
 from __future__ import annotations

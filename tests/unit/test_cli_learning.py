@@ -161,3 +161,8 @@ def test_all_settings_of_a_baseline_are_explained(capsys: pytest.CaptureFixture[
     text = capsys.readouterr().out
     assert "limits = (30.0,)\n    What an episode may cost" in text
     assert "perturbation = 0.05\n    How far" in text
+
+
+def test_limits_are_given_by_their_own_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "PointCircle", "--method", "cpq", "--limit", "20", "--set", "limits=[40.0]"]) == 2
+    assert "give them by --limit" in capsys.readouterr().err

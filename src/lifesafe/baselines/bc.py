@@ -64,7 +64,7 @@ class BCConfig:
 
         Raises:
             ConfigError: If there is not one limit per cost, and they matter.
-            DatasetError: If no episode keeps the limits.
+            DatasetError: If fewer than two episodes keep the limits, or are on the frontier.
         """
         return BCLearner(self, self.chosen(dataset), seed=seed, device=device, compile=compile)
 
@@ -73,7 +73,13 @@ class BCConfig:
         if self.episodes == "all":
             return dataset
         if self.episodes == "frontier":
-            return dataset.select(frontier(dataset.returns, self.slack))
+            best = frontier(dataset.returns, self.slack)
+            if len(best) < 2:
+                raise DatasetError(
+                    f"{len(best)} of {len(dataset)} episodes earned nearly the most at its cost, and two are needed."
+                    f" Give more slack than {self.slack}, or imitate all episodes."
+                )
+            return dataset.select(best)
         if len(self.limits) != dataset.costs.shape[1]:
             raise ConfigError(
                 f"The data have {dataset.costs.shape[1]} costs, but limits are {self.limits}; give one limit per cost."

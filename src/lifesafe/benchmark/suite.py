@@ -150,20 +150,22 @@ def load_suite(name: str | Path) -> Suite:
         )
     grid = from_plain(Grid, plain["grid"], source=f"{name}, grid")
     suite = Suite(path.stem, grid, plain.get("settings", {}), plain.get("tasks", {}))
-    _check_names(name, "settings", suite.settings)
+    _check_settings(name, "settings", suite.settings)
     for task, settings in suite.tasks.items():
         if task not in grid.tasks:
             raise ConfigError(f"{name}: tasks.{task} is about no task of the grid.{nearest(task, grid.tasks)}")
-        _check_names(name, f"tasks.{task}", settings)
+        _check_settings(name, f"tasks.{task}", settings)
     for job in suite.jobs():
         suite.config(job)
     return suite
 
 
-def _check_names(suite: str | Path, place: str, settings: Mapping[str, object]) -> None:
-    for method in settings:
+def _check_settings(suite: str | Path, place: str, settings: Mapping[str, Mapping[str, Any]]) -> None:
+    for method, changed in settings.items():
         if method not in METHODS:
             raise ConfigError(f"{suite}: {place}.{method} is about no method.{nearest(method, METHODS)}")
+        if "limits" in changed:
+            raise ConfigError(f"{suite}: {place}.{method} sets limits; those of all methods are grid.limits.")
 
 
 def _one_by_one(method: str) -> bool:

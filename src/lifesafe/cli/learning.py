@@ -375,5 +375,7 @@ def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfi
     """Return the settings of a method for a task and its limits, some of them changed."""
     from lifesafe.baselines.catalogue import method_config
 
+    if any(word.partition("=")[0].strip() == "limits" for word in settings):
+        raise ConfigError("limits are no setting of a method here; give them by --limit.")
     config = method_config(method, limits=task.limits, task=task.name)
     return with_settings(config, [word for word in settings if word != "help"])

@@ -22,8 +22,8 @@ def advantages(
     Args:
         rewards: What each step gave, one column per return.
         values: Values of what was seen before each step, and after the last one.
-        ends: Whether the step ended its episode, by itself or at the horizon: the critics know the time, so both
-            leave nothing to come.
+        ends: Whether the step ended its episode. At the horizon nothing is to come, since the critics know the time;
+            what an earlier end leaves out is charged to its step (`Learner.forfeits`).
         discounts: One per return.
         trace: Lambda.
     """

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from lifesafe.collection.selection import select
 from lifesafe.collection.shards import read_episodes, read_returns, shard_path, write_shard
 from lifesafe.data import Dataset, Episode
 from lifesafe.data.dsrl import write_dsrl
-from lifesafe.environments import Task, Vector, open_vector
+from lifesafe.environments import Task, Vector, open_vector, recipe
 from lifesafe.errors import ConfigError
 from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
 
@@ -74,7 +75,8 @@ def collect(
 ) -> Path:
     """Return the file of a dataset, in DSRL's layout, made by training a behavior in simulation.
 
-    Call it again with the same arguments to go on after an interruption, or with more `steps` to collect more.
+    Call it again with the same arguments to go on after an interruption, or with more `steps` to collect more. A cost
+    that is a function, and options of an environment, have no name by which another one would be noticed then.
 
     Args:
         task: What to do; its limits only matter for what is reported.
@@ -86,12 +88,12 @@ def collect(
         progress: Called after every update.
 
     Raises:
-        ConfigError: If the directory belongs to a run with other settings, or no episode ended.
+        ConfigError: If the directory belongs to a run with other settings or another task, or no episode ended.
+        DatasetError: If episodes of before are missing.
         CheckpointError: If another process collects there, or a checkpoint is damaged or cannot be written.
     """
     directory = Path(directory)
-    plain = {name: value for name, value in to_plain(config).items() if name not in _MAY_CHANGE}
-    training = TrainingDirectory(directory / "training", Identity(_METHOD, plain, task.name, seed))
+    training = TrainingDirectory(directory / "training", _identity(task, config, seed))
     with training.open(), _one_thread():
         run = _Run(task, config, directory, seed, training)
         if run.counts.steps < run.end:
@@ -125,11 +127,13 @@ class _Run:
         self.learner = Learner(task, config, integer(seed, "weights"))
         self.counts = _Counts()
         self.fresh: list[Episode] = []
+        self.returns: list[np.ndarray] = []  # of the episodes in each shard
         (directory / "shards").mkdir(exist_ok=True)
         state = training.read()
         if state is not None:
             self.learner.load_state(state.tensors)
             self.counts = _Counts(**state.plain)
+            self.returns = [read_returns(self._shard(number)) for number in range(self.counts.shards)]
 
     def go_on(self, vector: Vector, progress: Callable[[Progress], None] | None) -> None:
         """Collect until all steps are taken."""
@@ -179,7 +183,9 @@ class _Run:
 
     def _save(self) -> None:
         if self.fresh:
-            write_shard(shard_path(self.directory / "shards", self.counts.shards), self.fresh)
+            path = self._shard(self.counts.shards)
+            write_shard(path, self.fresh)
+            self.returns.append(read_returns(path))
             self.counts.shards += 1
             self.fresh = []
         self.training.write(TrainingState(self.counts.updates, self.learner.state(), asdict(self.counts)))
@@ -192,26 +198,34 @@ class _Run:
                 f"No episode ended within {self.end} steps; a horizon of {self.task.horizon} in"
                 f" {config.rows + config.exhibits} rows needs more."
             )
-        paths = [shard_path(self.directory / "shards", number) for number in range(self.counts.shards)]
-        returns = [read_returns(path) for path in paths]
         chosen = select(
-            np.concatenate(returns),
+            np.concatenate(self.returns),
             highest=config.kept * config.loosest,
             episodes=config.episodes,
             cost_cells=config.cost_cells,
             reward_cells=config.reward_cells,
             seed=integer(self.seed, "select"),
         )
-        firsts = np.cumsum([0] + [len(part) for part in returns])
+        firsts = np.cumsum([0] + [len(part) for part in self.returns])
         episodes: list[Episode] = []
-        for path, first, last in zip(paths, firsts[:-1], firsts[1:], strict=True):
+        for number, (first, last) in enumerate(pairwise(firsts)):
             inside = chosen[(chosen >= first) & (chosen < last)] - first
             if len(inside):
-                episodes += read_episodes(path, inside)
-        file = self.directory / f"{self.task.name}.hdf5"
+                episodes += read_episodes(self._shard(number), inside)
+        file = self.directory / f"{self.task.name.replace('/', '-')}.hdf5"
         source = f"lifesafe data collect {self.task.name}, seed {self.seed}, {self.counts.steps:,} steps"
         write_dsrl(Dataset.from_episodes(episodes), file, source=source)
         return file
+
+    def _shard(self, number: int) -> Path:
+        return shard_path(self.directory / "shards", number)
+
+
+def _identity(task: Task, config: CollectionConfig, seed: int) -> Identity:
+    """Return what decides the data: settings, seed and, as far as it has a name, what a task is and costs."""
+    plain = {name: value for name, value in to_plain(config).items() if name not in _MAY_CHANGE}
+    system = recipe(task) or {"horizon": task.horizon, "largest_costs": list(task.largest_costs)}
+    return Identity(_METHOD, plain | system, task.name, seed)
 
 
 def _vector(task: Task, config: CollectionConfig, workers: int) -> Vector:

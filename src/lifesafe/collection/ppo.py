@@ -139,10 +139,10 @@ class Learner:
         return Batch(used, actions, densities, _tensor(weighed), _tensor(targets.reshape(steps * rows, -1)))
 
     def forfeits(self, segment: Segment) -> Float[np.ndarray, "t n k"]:
-        """Return what is charged for the steps that episodes missed because they ended by themselves."""
+        """Return what is charged for the steps that episodes missed because they ended before their horizon."""
         missed = self.horizon * (1 - segment.times[:-1]) - 1
         discounted = np.cumsum(self.config.cost_discount ** np.arange(self.horizon)) * self.config.cost_discount
-        worth = np.append(0.0, discounted)[np.rint(missed).astype(np.int64)] * segment.terminated
+        worth = np.append(0.0, discounted)[np.rint(missed).astype(np.int64)] * segment.ends
         charged: np.ndarray = self.config.forfeit * worth[..., None] * self.largest_costs
         return charged
 

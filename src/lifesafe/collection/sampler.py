@@ -26,7 +26,6 @@ class Segment:
         actions: What was chosen, before clipping.
         gains: What each step earned, then what it cost.
         ends: Whether the step ended its episode.
-        terminated: Whether the episode ended by itself rather than at its horizon.
         observations: What was seen before each step, and after the last one.
         positions: Where the limit of the running episode lies between the tightest (0) and the loosest (1).
         times: Fraction of the horizon that has passed.
@@ -35,7 +34,6 @@ class Segment:
     actions: Float[np.ndarray, "t n a"]
     gains: Float[np.ndarray, "t n r"]
     ends: Bool[np.ndarray, "t n"]
-    terminated: Bool[np.ndarray, "t n"]
     observations: Float[np.ndarray, "t+1 n o"]
     positions: Float[np.ndarray, "t+1 n"]
     times: Float[np.ndarray, "t+1 n"]
@@ -85,7 +83,6 @@ class Sampler:
             ends = self._keep(np.clip(actions, -1, 1), step)
             log["gains"].append(np.column_stack([step.rewards, step.costs]))
             log["ends"].append(ends)
-            log["terminated"].append(step.terminated)
         self._record(log)
         return Segment(**{name: np.stack(values)[:, : self._learners] for name, values in log.items()})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from lifesafe._random import generator
 from lifesafe.data.filters import thinned
 
 
@@ -13,13 +14,15 @@ def select(
 ) -> Int[np.ndarray, " m"]:
     """Return about so many episodes, in rising order: as many from each cell of a grid, and the whole frontier.
 
+    Where there are more cells with episodes than episodes are wanted, one each from some of the cells.
+
     Args:
         returns: The reward of each episode, then its costs.
         highest: Episodes that cost more are left out, unless all do.
         episodes: How many to keep, about: the frontier comes on top.
         cost_cells: Cells of the grid along every cost.
         reward_cells: Cells of the grid along the reward.
-        seed: Decides which are kept where a cell has too many.
+        seed: Decides which are kept where a cell has too many, and which cells where these are too many.
     """
     inside = np.flatnonzero((returns[:, 1:] <= highest).all(axis=1))
     inside = inside if len(inside) else np.arange(len(returns))
@@ -32,7 +35,10 @@ def select(
     while too_many - fits > 1:
         middle = (fits + too_many) // 2
         fits, too_many = (middle, too_many) if len(kept(middle)) <= episodes else (fits, middle)
-    chosen: np.ndarray = inside[np.union1d(kept(fits), np.flatnonzero(frontier(returns)))]
+    even = kept(fits)
+    if len(even) > episodes:
+        even = generator(seed, "cells").permutation(even)[:episodes]
+    chosen: np.ndarray = inside[np.union1d(even, np.flatnonzero(frontier(returns)))]
     return chosen
 
 

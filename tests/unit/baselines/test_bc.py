@@ -35,6 +35,15 @@ def test_limits_that_nobody_kept_are_refused_with_the_least_costs() -> None:
         BCConfig(episodes="safe", limits=(1.0,)).chosen(dataset)
 
 
+def test_a_frontier_of_one_episode_is_refused() -> None:
+    dataset = small_dataset(episodes=100)
+    best = np.argmax(dataset.returns[:, 0] - 1000 * dataset.returns[:, 1])
+    worse = np.flatnonzero(dataset.returns[:, 0] < dataset.returns[best, 0] - 1)
+    dataset = dataset.select(np.append(worse, best))
+    with pytest.raises(DatasetError, match=r"1 of \d+ episodes earned nearly the most.* Give more slack than 0.0"):
+        BCConfig(episodes="frontier", slack=0.0).chosen(dataset)
+
+
 def test_one_limit_per_cost_is_asked_for() -> None:
     with pytest.raises(ConfigError, match="2 costs"):
         BCConfig(episodes="safe", limits=(1.0,)).chosen(small_dataset(2))

@@ -77,6 +77,7 @@ def test_the_paper_compares_seven_methods_on_nine_tasks() -> None:
         (("seeds = 2", "seeds = 0"), "seeds must be at least 1"),
         (("[grid]", "[gird]"), "a table grid"),
         (("[settings.cpq]", "[settings.cpqq]"), "about no method"),
+        (("steps = 7", "limits = [5]"), r"settings.cpq sets limits; those of all methods are grid.limits"),
         (("[settings.cpq]", "[tasks.PointCircle.cpqq]"), r"tasks.PointCircle.cpqq is about no method"),
         (("[settings.cpq]", "[tasks.PointCircel.cpq]"), "about no task of the grid. Did you mean 'PointCircle'"),
         (("[settings.cpq]\nsteps", "[tasks.PointCircle.cpq]\nstepz"), r"tasks.PointCircle.cpq.* Did you mean 'steps'"),

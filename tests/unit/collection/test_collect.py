@@ -3,6 +3,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from lifesafe.collection import CollectionConfig, Progress, collect
 from lifesafe.collection.shards import read_returns
 from lifesafe.data import Dataset
 from lifesafe.data.dsrl import read_dsrl, read_source
-from lifesafe.environments import task
-from lifesafe.errors import CheckpointError, ConfigError
+from lifesafe.environments import task, task_from_id
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError
 
 POINT = task("PointCircle")
 TINY = CollectionConfig(
@@ -133,6 +134,46 @@ def test_other_settings_in_the_same_directory_are_refused(tmp_path: Path, change
     collect(POINT, TINY, tmp_path, seed=0)
     with pytest.raises(ConfigError, match=next(iter(change))):
         collect(POINT, replace(TINY, **change), tmp_path, seed=0)
+
+
+def dear(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return 2.0
+
+
+def cheap(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"cost": f"{__name__}:cheap"}, "config.cost ="),
+        ({"horizon": 40}, "config.horizon = 50 there, 40 here"),
+        ({"largest_costs": 3.0}, "config.largest_costs ="),
+        ({"limits": (20.0, 20.0), "largest_costs": (2.0, 2.0)}, "config.largest_costs ="),
+    ],
+)
+def test_another_cost_or_horizon_in_the_same_directory_is_refused(
+    tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    settings: dict[str, Any] = {"cost": f"{__name__}:dear", "horizon": 50, "largest_costs": 2.0, "limits": 20.0}
+    pendulum = task_from_id("Pendulum-v1", **settings)
+    collect(pendulum, TINY, tmp_path, seed=0, workers=0)
+    with pytest.raises(ConfigError, match=complaint):
+        collect(task_from_id("Pendulum-v1", **settings | change), TINY, tmp_path, seed=0, workers=0)
+
+
+def test_the_file_of_a_task_in_a_namespace_has_no_slash(tmp_path: Path) -> None:
+    assert collect(replace(POINT, name="lab/Point"), TINY, tmp_path, seed=0) == tmp_path / "lab-Point.hdf5"
+
+
+def test_a_missing_shard_is_noticed_before_any_further_step(tmp_path: Path) -> None:
+    collect(POINT, TINY, tmp_path, seed=0)
+    (tmp_path / "shards" / "shard-000000.npz").unlink()
+    told: list[Progress] = []
+    with pytest.raises(DatasetError, match=r"shard-000000.npz cannot be read.* Restore it"):
+        collect(POINT, replace(TINY, steps=2 * TINY.steps), tmp_path, seed=0, progress=told.append)
+    assert told == []
 
 
 def test_steps_too_few_for_one_episode_are_refused(tmp_path: Path) -> None:

@@ -131,12 +131,12 @@ def test_advantages_are_levelled_under_every_limit_whatever_their_size_there() -
     assert np.corrcoef(levelled, raw)[0, 1] > 0.97
 
 
-def test_an_episode_that_ends_by_itself_is_charged_for_the_steps_it_misses() -> None:
+def test_an_episode_that_ends_early_is_charged_for_the_steps_it_misses() -> None:
     learner = Learner(POINT, replace(SMALL, exhibits=0, forfeit=0.5, cost_discount=0.9), seed=0)
     sampler, random = sampled(learner)
     segment = sampler.segment(learner.act, learner.deviation, 200, random)
-    assert (learner.forfeits(segment) == 0).all()  # nothing ends by itself here
-    segment.terminated[-3:, 2] = segment.ends[-3:, 2] = True
+    assert (learner.forfeits(segment) == 0).all()  # nothing ends early here
+    segment.ends[-3:, 2] = True
     charged = learner.forfeits(segment)
     assert np.count_nonzero(charged) == 2  # the last step of the horizon misses nothing
     np.testing.assert_allclose(charged[-3:, 2, 0], [0.5 * (0.9 + 0.81), 0.5 * 0.9, 0.0])

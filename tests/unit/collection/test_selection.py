@@ -33,6 +33,18 @@ def test_about_as_many_episodes_are_kept_as_asked_for() -> None:
     assert (np.diff(chosen) > 0).all()
 
 
+@pytest.mark.parametrize("costs", [1, 2])
+def test_fewer_episodes_than_cells_may_be_asked_for(costs: int) -> None:
+    random = np.random.default_rng(0)
+    returns = random.random((2000, 1 + costs))
+    chosen = select(returns, highest=1.0, episodes=50, cost_cells=20, reward_cells=20, seed=0)
+    best = np.flatnonzero(frontier(returns))
+    assert set(best) <= set(chosen)
+    assert 50 <= len(chosen) <= 50 + len(best)
+    cells = np.floor(returns[np.setdiff1d(chosen, best)] / np.ptp(returns, axis=0) * 4)
+    assert len(np.unique(cells, axis=0)) > 10  # from all over the plane
+
+
 def test_crowded_places_are_thinned_and_lonely_ones_are_not() -> None:
     crowd = np.column_stack([np.full(1000, 100.0), np.full(1000, 5.0)])
     lonely = np.array([[0.0, 90.0], [50.0, 60.0]])
