@@ -188,13 +188,14 @@ class Reference:
         self.reward_rows: list[tuple[int, float, float]] = []
         self.told: list[tuple[int, str, np.ndarray]] = []
         self.open: dict[int, tuple[int, str]] = {}
-        self.asked, self.spent, self.charged = 0, 0.0, set(problem.seeds)
+        self.asked, self.spent = 0, 0.0
+        self.charged: set[int] = set()
         self.stage, self.explored, self.surprises = "seed", 0, 0
         self.certified: set[int] = set()
         self.failed: set[int] = set()
         self.closed: set[int] = set()
         self.violated = self.refuted = False
-        self.lipschitz_set = set(problem.seeds)
+        self.lipschitz_set = self.free()
 
     # What is known.
 
@@ -266,8 +267,7 @@ class Reference:
 
     def safe(self, slack: float = 0.0) -> set[int]:
         """Return the safe set with the risk allowed to be so much (relatively) above or below the allowance."""
-        seeds = self.problem.seeds if self.schedule.certification == "asserted" else self.certified
-        safe = {i for i in seeds if i not in self.failed}
+        safe = self.free()
         if self.frozen or self.stage == "seed":
             return safe
         if self.problem.lipschitz:
@@ -405,6 +405,10 @@ class Reference:
             worst = max(worst, apart - (b - known[bound][k, c]) / slope)
         return worst
 
+    def free(self) -> set[int]:
+        seeds = self.problem.seeds if self.schedule.certification == "asserted" else self.certified
+        return {i for i in seeds if i not in self.failed}
+
     # What happens.
 
     def ask(self, number: int, index: int, stage: str, risk: float) -> None:
@@ -413,7 +417,7 @@ class Reference:
         for cost in self.costs:
             cost.pretended = [(i, self.schedule.episodes) for i, _ in self.open.values()]
         self.explored += stage == "explore"
-        if index not in self.charged:
+        if stage != "seed" and index not in self.charged and index not in self.free():
             self.charged.add(index)
             self.spent += risk
 
@@ -478,7 +482,7 @@ class Reference:
         return True
 
     def grow(self) -> None:
-        known, seeds = self.known(), {i for i in self.problem.seeds if i not in self.failed}
+        known, seeds = self.known(), self.free()
         every = range(len(self.points))
         self.lipschitz_set = seeds | {
             f for f in every if any(self.slope_margin(known, "upper", c, f) <= 0 for c in self.lipschitz_set)

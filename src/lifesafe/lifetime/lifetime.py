@@ -33,6 +33,8 @@ from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
 from lifesafe.policies.checkpoint import config_class, kind_of_config
 from lifesafe.policies.learner import LearnerConfig
+from lifesafe.policies.training import trained_as
+from lifesafe.policies.training_state import Identity
 from lifesafe.returns import Returns
 
 Start = Literal["data", "calm", "paper"]
@@ -121,7 +123,8 @@ class Lifetime:
     ) -> Self:
         """Begin a life in a directory, or go on with the one there.
 
-        To go on, only the directory is needed; what else is given must be what the life was begun with.
+        To go on, only the directory is needed; what else is given must be what the life was begun with. A cost that is
+        a function, and options of an environment, have no name: that they are the same is yours to see to.
 
         Args:
             directory: Where everything is kept.
@@ -145,7 +148,9 @@ class Lifetime:
             workers: Processes that run episodes; 0 for none but this one.
 
         Raises:
-            ConfigError: If there is no run and no task is given, or the run was begun otherwise.
+            ConfigError: If there is no run and no task is given, the run was begun otherwise, or the policy in the
+                directory was trained otherwise.
+            CheckpointError: If that policy does not say how it was trained.
             DatasetError: If the logs are too few to search by, or none keeps the limits.
             NoSafeTargetError: If the logs tell of no target to begin with.
         """
@@ -197,13 +202,15 @@ class Lifetime:
             check_steps(life._from_logs(), life._schedule)
             check_largest_costs(task, life._dataset())
             check_costs(task)
+            life._check_policy()
         manifests.begin(directory, life._manifest())
+        life._check_policy()
         return life
 
     @property
     def phase(self) -> Phase:
         """Where the life is."""
-        if not (self.directory / "policy" / POLICY_MANIFEST).exists():
+        if not self._has_policy():
             return Phase.TRAIN
         if self.optimizer.stage is not Stage.DONE:
             return Phase.OPTIMIZE
@@ -229,7 +236,8 @@ class Lifetime:
             **options: Further ones of `lifesafe.policies.train`: device, compile, log.
         """
         if self._policy is None:
-            if (self.directory / "policy" / POLICY_MANIFEST).exists():
+            if self._has_policy():
+                self._check_policy()
                 self._policy = load(self.directory / "policy")
             else:
                 self._policy = train(
@@ -272,12 +280,15 @@ class Lifetime:
         Under lower limits the search starts from the targets that were tried and cost least.
 
         Raises:
+            ConfigError: If the limits are impossible, or not one per cost.
             NoSafeTargetError: If no target that was tried is known to keep the new limits.
         """
         values = tuple(float(b) for b in limits) if isinstance(limits, Sequence) else (float(limits),)
         if len(values) != len(self.task.limits):
             raise ConfigError(f"Got {len(values)} limits for {len(self.task.limits)} costs; give one limit per cost.")
         if values != self.optimizer.problem.limits:
+            problem = self.optimizer.problem
+            problem.with_limits(values, problem.seeds)  # refuses impossible ones
             self.optimizer.change_limits(values, seeds_under(self.optimizer, values))
 
     def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[Served]:
@@ -330,6 +341,17 @@ class Lifetime:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _has_policy(self) -> bool:
+        return (self.directory / "policy" / POLICY_MANIFEST).exists()
+
+    def _check_policy(self) -> None:
+        """Refuse a policy that another training has left here: what trials have shown would not hold for it."""
+        if not self._has_policy():
+            return
+        assert self._fingerprint is not None
+        own = Identity(type(self.config).__name__, to_plain(self.config), self._fingerprint, self.seed)
+        own.check(trained_as(self.directory).plain(), self.directory / "policy")
+
     def _has_events(self) -> bool:
         return bool(read_events(self.directory / JOURNAL))
 
@@ -374,6 +396,8 @@ class Lifetime:
             "run": {
                 "task": self.task.name,
                 "limits": list(self.task.limits),
+                "horizon": self.task.horizon,
+                "largest_costs": list(self.task.largest_costs),
                 "seed": self.seed,
                 "delta": self._delta,
                 "start": self._start,
@@ -400,10 +424,13 @@ def _simulator(task: Task) -> dict[str, Any]:
 
 
 def _relabels(config: LearnerConfig) -> bool:
-    """Return whether a policy is trained on relabeled episodes."""
+    """Return whether a policy learns from relabeled episodes to keep the cost when asked for all reward at none.
+
+    OSRL's rule relabels hardly any of a few hundred episodes.
+    """
     from lifesafe.policies import CDTConfig
 
-    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0
+    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0 and config.augmentation.rule == "front"
 
 
 def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:

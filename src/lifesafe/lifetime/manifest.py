@@ -16,6 +16,7 @@ NAME = "run.toml"
 _NEEDED = {"run": ("task", "limits", "seed", "delta", "start"), "data": ("fingerprint",), "policy": ("kind", "config")}
 _LATER = {"run": {"dither": 0.0}}  # what runs had that were begun before these could be set
 _FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
+_UNTOLD = {"run.horizon", "run.largest_costs"}  # by runs that were begun before these were written down
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
@@ -75,7 +76,7 @@ def differences(recorded: Mapping[str, Any], given: Mapping[str, Any], prefix: s
     found: list[str] = []
     for key, value in given.items():
         name = f"{prefix}{key}"
-        if name in _FREE:
+        if name in _FREE or (name in _UNTOLD and key not in recorded):
             continue
         there = recorded.get(key)
         if isinstance(value, Mapping):

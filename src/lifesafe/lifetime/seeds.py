@@ -1,4 +1,7 @@
-"""Where a search begins: targets believed to be safe, the most trusted first. All are certified before they count."""
+"""Where a search begins: targets believed to be safe, the most trusted first.
+
+They are measured until one is certified; the others count as any target until their own episodes certify them, too.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def problem_of(
         seed: Decides what dither draws.
 
     Raises:
-        ConfigError: If the paper has no box for the task.
+        ConfigError: If the paper has no box for the task, or the task has several costs.
         DatasetError: If the logs are too few, or none keeps the limits.
     """
     problem = Problem.from_returns(
@@ -55,6 +58,11 @@ def problem_of(
         return replace(problem, seeds=(_all_for_nothing(problem), *problem.seeds))
     if task.start is None:
         raise ConfigError(f'The paper names no targets to start from for {task.name!r}; set start to "data".')
+    if len(task.limits) > 1:
+        raise ConfigError(
+            f"The paper starts from targets with one cost, and {task.name!r} has {len(task.limits)}; set start to"
+            ' "data".'
+        )
     return replace(problem, seeds=_in_box(problem, task.start))
 
 

@@ -18,11 +18,10 @@ from lifesafe.optimizer import SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.optimizer.certificates import LEVEL, bet_won
 from lifesafe.optimizer.problem import grid_points
 from lifesafe.returns import Returns, returns_array
-from lifesafe.theory.betting import safety_test
+from lifesafe.theory.betting import ROUNDING, safety_test
 
 DITHER = 0.05
 """How much what a life asks for differs from episode to episode, unless told otherwise (decision 0014)."""
-_ROUNDING = 1e-5  # logs hold costs in single precision
 _SLACK = 1.5  # a seed that costs a third of its limit needs about so many times the episodes of one that costs nothing
 
 
@@ -47,7 +46,7 @@ def check_largest_costs(task: Task, dataset: Dataset) -> None:
         DatasetError: If there is one.
     """
     for k, (found, largest) in enumerate(zip(dataset.costs.max(axis=0), task.largest_costs, strict=True)):
-        if found > largest * (1 + _ROUNDING):
+        if found > largest * (1 + ROUNDING):
             raise DatasetError(
                 f"A logged step costs {found:g} (cost {k + 1}); by task {task.name!r} none costs more than {largest:g},"
                 " and what is certified rests on that. Give the largest cost that a step can have (`largest_costs`, on"

@@ -7,7 +7,8 @@ third one watches that:
             while that is true is at most `level`
     drift   an e-detector, which forgets: quick to notice a change after a long safe time, and its false alarms are
             at least `run_length` episodes apart in the mean
-    bound   a cost above H: what the other two suppose is wrong, and the cost worse than anything foreseen
+    bound   a cost above H, by more than rounding: what the other two suppose is wrong, and the cost worse than
+            anything foreseen
 
 With K costs each has level / K and K run_length, so that both promises hold for all costs together.
 """
@@ -22,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe.errors import ConfigError, TrialError
-from lifesafe.theory.betting import BettingTest, DriftDetector, alarm_test, drift_detector
+from lifesafe.theory.betting import ROUNDING, BettingTest, DriftDetector, alarm_test, drift_detector
 
 Rule = Literal["bound", "mean", "drift"]
 
@@ -150,7 +151,7 @@ class Monitor:
     def _first_alarm(self, X: Float[np.ndarray, "t k"]) -> Alarm | None:
         found: list[tuple[int, Rule, int]] = []
         for k, (test, detector) in enumerate(zip(self.tests, self.detectors, strict=True)):
-            beyond = np.flatnonzero(X[:, k] > test.bound)
+            beyond = np.flatnonzero(X[:, k] > test.bound * (1 + ROUNDING))
             if len(beyond):
                 found.append((self.episodes - len(X) + int(beyond[0]) + 1, "bound", k))
             if test.rejected_at is not None:

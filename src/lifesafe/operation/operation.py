@@ -58,6 +58,7 @@ class Operation:
         self._serving: dict[str, Any] | None = None
         self._monitor: Monitor | None = None
         self._withdrawn = False  # whether the alarm of the monitor is on record
+        self._judged = 0  # trials after which the target that is served was known to be fit
         self._halted_after = 0  # trials that had been told when operation halted
         self.episodes = 0
         """Episodes served so far, at all targets."""
@@ -70,10 +71,24 @@ class Operation:
 
     @property
     def target(self) -> Returns | None:
-        """The target to serve; none once halted, and none before `begin` if the limits have changed since."""
-        if self._serving is None or tuple(self._serving["limits"]) != self._optimizer.problem.limits:
+        """The target to serve; none once halted, and none before `begin` if it has been `overtaken`."""
+        if self._serving is None or self.overtaken is not None:
             return None
         return self._optimizer.problem.target(self._serving["index"])
+
+    @property
+    def overtaken(self) -> str | None:
+        """What keeps the target from being served on: other limits, or trials since that show it not to be fit."""
+        if self._serving is None:
+            return None
+        if tuple(self._serving["limits"]) != self._optimizer.problem.limits:
+            return "the limits have changed since it began"
+        trials = len(self._optimizer.trials)
+        if trials > self._judged:
+            if all(target.index != self._serving["index"] for target in self._optimizer.fit):
+                return "by the trials since it began, its target is not fit to be operated any more"
+            self._judged = trials
+        return None
 
     def targets(self, episodes: int) -> list[Returns]:
         """Return what to ask for in each of the next episodes: the target, dithered if the problem says so.
@@ -92,7 +107,7 @@ class Operation:
         return self._monitor
 
     def begin(self) -> Returns | None:
-        """Serve the best target, unless one is being served under the limits of now; return it, or none if halted.
+        """Serve the best target, unless one is being served and fit for it; return it, or none if halted.
 
         Raises:
             NoSafeTargetError: If no target is fit to be operated.
@@ -115,8 +130,8 @@ class Operation:
         """Record what episodes of the served target returned, and judge them.
 
         Raises:
-            TrialError: If no target is served (operation has halted, or the limits have changed since it began), or the
-                returns do not fit; nothing is recorded then.
+            TrialError: If no target is served (operation has halted or was `overtaken`), or the returns do not fit;
+                nothing is recorded then.
         """
         target = self.target
         if self._serving is None or self._monitor is None or target is None:
@@ -130,9 +145,9 @@ class Operation:
         return Verdict(target, monitor.alarm, self.target)
 
     def _serves_none(self) -> TrialError:
-        began = "it has not begun" if self._serving is None else "the limits have changed since it began"
-        why = f"{began}; call begin()" if self.halted is None else f"it has halted: {self.halted}"
-        return TrialError(f"Operation serves no target: {why}.")
+        if self.halted is not None:
+            return TrialError(f"Operation serves no target: it has halted: {self.halted}.")
+        return TrialError(f"Operation serves no target: {self.overtaken or 'it has not begun'}; call begin().")
 
     def _fall_back(self, alarm: Alarm) -> None:
         assert self._serving is not None
@@ -157,6 +172,7 @@ class Operation:
             "cost_upper": list(target.cost_upper),
             "monitor": to_plain(self._config),
             "why": why,
+            "trials": len(self._optimizer.trials),
         }
         monitor = self._start(body)  # first: without bounds on the costs nothing may be recorded
         self._optimizer.note("serving", body)
@@ -168,6 +184,7 @@ class Operation:
 
     def _serve_from(self, serving: dict[str, Any], monitor: Monitor) -> None:
         self._serving, self._monitor, self._withdrawn, self.halted = serving, monitor, False, None
+        self._judged = serving.get("trials", 0)  # not told by records of before
 
     def _halt(self, body: dict[str, Any]) -> None:
         self._serving, self._monitor = None, None

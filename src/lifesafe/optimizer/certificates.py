@@ -8,7 +8,7 @@ from jaxtyping import Float
 from lifesafe.optimizer.posterior import Posterior
 from lifesafe.optimizer.problem import Problem
 from lifesafe.optimizer.schedule import Schedule
-from lifesafe.theory.betting import safety_test
+from lifesafe.theory.betting import ROUNDING, safety_test
 
 EPISODES = 20  # own episodes that a certificate needs at least
 QUANTILE = 2.33  # one-sided 99 %
@@ -48,15 +48,15 @@ def bet_won(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
         return False
     tests = zip(problem.limits, problem.cost_bounds, strict=True)
     return all(
-        safety_test(limit, bound, LEVEL / len(problem.limits)).update(episodes[:, 1 + k]).rejected
+        safety_test(limit, bound, LEVEL / len(problem.limits)).update(np.minimum(episodes[:, 1 + k], bound)).rejected
         for k, (limit, bound) in enumerate(tests)
     )
 
 
 def within_bounds(problem: Problem, episodes: Float[np.ndarray, "m r"]) -> bool:
-    """Return whether every cost is one that the bounds on costs allow; without bounds all are."""
-    costs = episodes[:, 1:]
-    return not problem.cost_bounds or bool(((costs >= 0) & (costs <= np.array(problem.cost_bounds))).all())
+    """Return whether every cost is one that the bounds on costs allow, up to rounding; without bounds all are."""
+    costs, bounds = episodes[:, 1:], np.array(problem.cost_bounds) * (1 + ROUNDING)
+    return not problem.cost_bounds or bool(((costs >= 0) & (costs <= bounds)).all())
 
 
 def violated(problem: Problem, posterior: Posterior, episodes: Float[np.ndarray, "m r"], share: float = 1.0) -> bool:

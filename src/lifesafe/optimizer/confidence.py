@@ -9,7 +9,8 @@ Notation:
 The ledger. A target is admissible if its risk sum_k p_k(z) is at most a share of Delta - spent, and its first visit is
 charged that risk. The target of a trial depends on earlier data only, so under the model a first visit violates with
 probability at most its charge, and all visits together with probability at most E[spent] <= Delta, whatever the number
-of candidates, the acquisition or the stopping rule (spec_algorithm section 5). Seeds are not charged.
+of candidates, the acquisition or the stopping rule (spec_algorithm section 5). Seeds are not charged while they are
+measured to be certified, nor once they are; a seed that is not is charged like any target when it is tried later on.
 """
 
 from __future__ import annotations

@@ -32,8 +32,6 @@ class Decision:
 
 def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
     """Return the safe set: what may be tried now."""
-    free = list(state.problem.seeds if state.schedule.certification == "asserted" else state.certified)
-    free = [i for i in free if i not in state.failed]
     if state.frozen or state.stage is Stage.SEED:
         safe = np.zeros(len(state.problem.candidates), dtype=bool)
     elif state.problem.lipschitz:
@@ -42,7 +40,7 @@ def admissible(state: State, known: Confidence) -> Bool[np.ndarray, " n"]:
         safe = safe_set(known, state.distance, state.schedule.reach) & ~state.closed
     if state.holding:
         safe &= state.distance == 0
-    safe[free] = True
+    safe[list(state.free)] = True
     safe[list(state.withdrawn)] = False
     return safe
 
@@ -125,15 +123,20 @@ def check_prior(problem: Problem, schedule: Schedule) -> None:
         )
     if problem.trust_prior:
         return
-    allowed = allowance(schedule, problem, 0.0, 1)
-    risk = confidence(schedule, problem, Posterior(problem), allowed).risk
-    risk[list(problem.seeds)] = 1.0
-    share = float((risk <= allowed).mean())
+    share = certified_by_prior(problem, schedule)
     if share > 0:
         raise ConfigError(
             f"The prior alone certifies {share:.1%} of the candidates, which nobody has tried. Give the costs a larger "
             "prior sd, the prior mean 'limit' or 'larger', or set trust_prior if you know that the prior is right."
         )
+
+
+def certified_by_prior(problem: Problem, schedule: Schedule) -> float:
+    """Return the share of the candidates which the prior alone calls safe, seeds aside, whenever it calls most so."""
+    allowed = max(allowance(schedule, problem, 0.0, trial) for trial in (1, schedule.trials))
+    risk = confidence(schedule, problem, Posterior(problem), allowed).risk
+    risk[list(problem.seeds)] = 1.0
+    return float((risk <= allowed).mean())
 
 
 def _seed(state: State) -> int:

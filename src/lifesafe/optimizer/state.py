@@ -91,6 +91,12 @@ class State:
         return "violation" if self.holding else None
 
     @property
+    def free(self) -> set[int]:
+        """Seeds that may be tried at no charge: the certified ones, all if they are asserted, none that failed."""
+        seeds = set(self.problem.seeds) if self.schedule.certification == "asserted" else self.certified
+        return seeds - self.failed
+
+    @property
     def trial(self) -> int:
         """Number of the coming trial since the limits were last set, from 1."""
         return self.asked - self._epoch_start + 1
@@ -123,7 +129,7 @@ class State:
         self.open[trial.number] = trial
         self.stage = trial.stage
         self.explored += trial.stage is Stage.EXPLORE
-        if trial.index not in self.charged:
+        if trial.stage is not Stage.SEED and trial.index not in self.free | self.charged:
             self.spent += trial.risk
             self.charged.add(trial.index)
 
@@ -184,7 +190,7 @@ class State:
         """
         lower = any(b < old for b, old in zip(problem.limits, self.problem.limits, strict=True))
         held, self.problem = self.refuted, problem
-        self._begin_epoch(charged=set() if lower else self.charged)
+        self._begin_epoch(charged=set() if lower else self.charged | self.certified)
         for result in self.results:
             if violated(problem, self.posterior, result.episodes):
                 self._close(result.trial.index)
@@ -216,9 +222,8 @@ class State:
         self.stage = Stage.SEED
         self.closed = np.zeros(len(self.problem.candidates), dtype=bool)
         self.lipschitz_set = np.zeros(len(self.problem.candidates), dtype=bool)
-        self.lipschitz_set[list(self.problem.seeds)] = True
+        self.lipschitz_set[list(self.free)] = True
         self._epoch_start = self.asked
-        self.charged.update(self.problem.seeds)
 
     def _seed_shares(self) -> dict[int, float]:
         """Return the share of its limit that the mean cost of each seed tried takes, the largest of all costs."""
@@ -250,6 +255,7 @@ class State:
 
     def _accept(self, index: int) -> None:
         self.certified.add(index)
+        self.lipschitz_set[index] = True
         if self.stage is Stage.SEED:
             self.stage = Stage.EXPLORE
 
@@ -257,7 +263,7 @@ class State:
         problem = self.problem
         slopes = np.array(problem.lipschitz) / np.array(problem.reference)
         self.lipschitz_set = lipschitz_safe_set(known_now(self), problem.scaled, self.lipschitz_set, slopes)
-        self.lipschitz_set[[i for i in problem.seeds if i not in self.failed]] = True
+        self.lipschitz_set[list(self.free)] = True
 
     def _close(self, index: int) -> None:
         X = self.problem.scaled

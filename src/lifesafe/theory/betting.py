@@ -30,6 +30,8 @@ from jaxtyping import Float
 from lifesafe.errors import ConfigError, TrialError
 from lifesafe.theory._checks import check_positive, check_probability
 
+ROUNDING = 1e-5
+"""Share of a bound by which a cost may exceed it: steps add up to a little more than so many times one of them."""
 _SAFETY_SHARES = (0.99, 0.75, 0.5, 0.25, 0.12, 0.05)
 _SAFETY_WEIGHTS = (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)
 _ALARM_SHARES = tuple(float(share) for share in 0.95 * np.geomspace(0.01, 1.0, 12))

@@ -4,18 +4,21 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lifesafe.data.augmentation import AugmentationConfig
 from lifesafe.environments import task
 from lifesafe.environments.rollout import Rollout
-from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError, NoSafeTargetError
 from lifesafe.lifetime import Lifetime, Phase
+from lifesafe.lifetime.lifetime import _relabels
 from lifesafe.lifetime.trials import run_trial
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.journal import read_events
-from lifesafe.policies import CDTConfig, train
+from lifesafe.policies import CDTConfig, load, save, train
 from lifesafe.returns import Returns
 from logs import by_luck
 from small_life import CONFIG, data, small_life
@@ -85,6 +88,42 @@ def test_what_a_life_was_begun_with_cannot_be_changed(lived: Path) -> None:
         Lifetime.open(lived, task("PointCircle", limits=30.0))
     with pytest.raises(ConfigError, match=r"policy.kind is 'RvS' there, 'CDT' here"):
         Lifetime.open(lived, config=CDTConfig())
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [({"horizon": 100}, "run.horizon is 200 there, 100 here"), ({"largest_costs": (2.0,)}, "run.largest_costs is")],
+)
+def test_a_life_goes_on_with_the_horizon_and_the_largest_costs_it_was_begun_with(
+    lived: Path, change: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Lifetime.open(lived, replace(task("PointCircle"), **change))
+
+
+def test_a_policy_of_another_training_is_not_taken_for_that_of_the_life(lived: Path, tmp_path: Path) -> None:
+    train(CONFIG, data(), seed=3, directory=tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"belongs to another training.*seed 3 there, 2 here"):
+        small_life(tmp_path / "run")
+    assert not (tmp_path / "run" / "run.toml").exists()
+    life = copied(lived, tmp_path)
+    shutil.rmtree(life / "policy")
+    shutil.copytree(tmp_path / "run" / "policy", life / "policy")
+    with pytest.raises(ConfigError, match=r"belongs to another training.*seed 3 there, 2 here"):
+        Lifetime.open(life)
+
+
+def test_a_policy_that_does_not_say_how_it_was_trained_is_not_operated(lived: Path, tmp_path: Path) -> None:
+    save(load(lived), tmp_path / "policy")
+    with pytest.raises(CheckpointError, match="does not say how it was trained"):
+        small_life(tmp_path)
+
+
+def test_only_relabeled_costs_of_our_own_rule_are_begun_with() -> None:
+    assert _relabels(CDTConfig())
+    assert not _relabels(CDTConfig.osrl())
+    assert not _relabels(CDTConfig(augmentation=AugmentationConfig(fraction=0.0)))
+    assert not _relabels(CONFIG)
 
 
 def test_a_dithered_life_asks_for_other_targets_in_each_episode_and_goes_on_so(lived: Path, tmp_path: Path) -> None:
@@ -168,6 +207,16 @@ def test_lower_limits_start_from_what_was_cheap_or_are_refused(lived: Path, tmp_
         assert all(index in {target.index for target in life.optimizer.fit} for index in life.optimizer.problem.seeds)
         with pytest.raises(ConfigError, match="Got 2 limits for 1 costs"):
             life.change_limits((10.0, 10.0))
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
+def test_impossible_limits_are_refused_and_change_nothing(lived: Path, tmp_path: Path, limit: float) -> None:
+    with Lifetime.open(copied(lived, tmp_path)) as life:
+        events = len(read_events(life.directory / "journal.sqlite"))
+        with pytest.raises(ConfigError, match="Limits must be positive numbers"):
+            life.change_limits(limit)
+        assert life.optimizer.problem.limits == (20.0,)
+        assert len(read_events(life.directory / "journal.sqlite")) == events
 
 
 def test_the_paper_names_no_start_for_tasks_it_does_not_have(tmp_path: Path) -> None:

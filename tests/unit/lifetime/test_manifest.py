@@ -38,6 +38,14 @@ def test_a_run_from_before_dither_existed_has_none(tmp_path: Path) -> None:
         begin(tmp_path, {"run": {"task": "A", "limits": [20.0], "dither": 0.05}})
 
 
+def test_a_run_from_before_the_horizon_was_written_down_may_go_on(tmp_path: Path) -> None:
+    begin(tmp_path, MANIFEST)
+    begin(tmp_path, {"run": {"task": "A", "horizon": 50}})
+    begin(tmp_path / "new", {"run": {"task": "A", "horizon": 50}})
+    with pytest.raises(ConfigError, match=r"run.horizon is 50 there, 60 here"):
+        begin(tmp_path / "new", {"run": {"task": "A", "horizon": 60}})
+
+
 def test_a_moved_file_is_no_difference_but_all_else_is(tmp_path: Path) -> None:
     begin(tmp_path, MANIFEST)
     begin(tmp_path, {**MANIFEST, "data": {"file": "moved.hdf5"}})

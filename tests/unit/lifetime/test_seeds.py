@@ -30,6 +30,13 @@ def test_seeds_from_data_ask_for_no_cost_and_for_less_and_more_than_the_first() 
     assert problem.cost_bounds == (300.0,)
 
 
+def test_the_papers_boxes_are_about_one_cost() -> None:
+    two = replace(task("CarCircle"), limits=(20.0, 20.0), largest_costs=(1.0, 1.0))
+    returns = np.column_stack([logs(), logs()[:, 1]])
+    with pytest.raises(ConfigError, match="starts from targets with one cost, and 'CarCircle' has 2"):
+        problem_of(two, returns, delta=0.1, bounds=(300.0, 300.0), start="paper")
+
+
 def test_a_policy_that_knows_relabeled_targets_begins_with_all_reward_at_no_cost() -> None:
     known, other = (
         problem_of(task("CarCircle"), logs(), delta=0.1, bounds=(300.0,), start="data", relabeled=relabeled)

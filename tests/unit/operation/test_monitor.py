@@ -82,6 +82,14 @@ def test_a_cost_above_its_bound_is_an_alarm_whatever_the_others_say() -> None:
     assert "an episode cost more than cost_bounds says is possible" in str(alarm)
 
 
+def test_a_bound_is_exceeded_by_more_than_rounding() -> None:
+    costliest = sum([0.1] * 200)
+    assert costliest > 200 * 0.1
+    monitor = Monitor.start([5.0], [200 * 0.1]).update(np.zeros((500, 1)))
+    assert monitor.update([[costliest]]).alarm is None
+    assert monitor.update([[20.1]]).alarm is not None
+
+
 @pytest.mark.parametrize("wrong", [{"level": 0.0}, {"level": 1.0}, {"run_length": 1.0}])
 def test_impossible_settings_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):

@@ -169,6 +169,43 @@ def test_nothing_is_served_under_other_limits_before_it_is_begun_again() -> None
             each.begin()
 
 
+def test_a_target_that_trials_have_shown_to_be_unfit_since_is_not_served_when_its_limits_come_back() -> None:
+    optimizer, _ = searched()
+    operation = Operation(optimizer)
+    target, limit = operation.begin(), optimizer.problem.limits[0]
+    best = optimizer.best
+    assert best is not None
+    optimizer.change_limits(4 * limit)
+    while (trial := optimizer.ask()) is not None:
+        costs = 2 * limit if trial.index == best.index else 0.0
+        optimizer.tell(trial, [Returns(100.0, costs)] * 20)
+    assert sum(result.trial.index == best.index for result in optimizer.trials) > 1
+    cheap = next(result.trial.index for result in optimizer.trials if result.trial.index != best.index)
+    optimizer.change_limits(limit, [cheap])
+    again = Operation(optimizer)
+    assert (operation.target, again.target) == (None, None)
+    with pytest.raises(TrialError, match="not fit to be operated any more; call begin"):
+        again.targets(1)
+    assert optimizer.best is not None
+    assert again.begin() == optimizer.best.target != target
+
+
+def test_a_target_that_stays_fit_is_served_on_when_its_limits_come_back() -> None:
+    optimizer, system = searched()
+    operation = Operation(optimizer)
+    target, limit = operation.begin(), optimizer.problem.limits[0]
+    best, rng = optimizer.best, np.random.default_rng(2)
+    assert best is not None
+    operation.tell(system.episodes(best.index, 20, rng))
+    optimizer.change_limits(2 * limit)
+    advance(optimizer, system, rng, 2)
+    optimizer.change_limits(limit, [best.index])
+    again = Operation(optimizer)
+    assert again.begin() == target
+    assert again.monitor is not None
+    assert again.monitor.episodes == 20
+
+
 def test_new_trials_lift_a_halt() -> None:
     optimizer, system = searched()
     operation = Operation(optimizer)

@@ -76,6 +76,13 @@ def test_a_bet_on_bounded_costs_is_won_by_a_cheap_seed_and_never_by_a_costly_one
     assert not seed_certified(made, betting, measured(made, [30.0] * 200), 8)
 
 
+def test_a_cost_beyond_its_bound_by_rounding_counts_as_the_bound() -> None:
+    made, schedule = problem(cost_bounds=(200 * 0.1,), limits=(5.0,)), Schedule(certification="betting")
+    costliest = sum([0.1] * 200)
+    assert costliest > 200 * 0.1
+    assert seed_certified(made, schedule, measured(made, [0.0] * 200 + [costliest]), 8)
+
+
 @pytest.mark.parametrize("strange", [100.5, -1e-9])
 def test_a_cost_outside_its_bounds_wins_no_bet(strange: float) -> None:
     made, schedule = problem(), Schedule(certification="betting")

@@ -155,6 +155,27 @@ def test_a_failed_seed_is_not_tried_again_under_slope_bounds() -> None:
     assert optimizer.safe[made.seeds[1]]
 
 
+@pytest.mark.parametrize("certification", ["score", "betting"])
+def test_a_seed_that_nobody_measured_is_not_safe_under_slope_bounds(certification: str) -> None:
+    made = problem(
+        seeds=[Returns(250, 0), Returns(100, 0)],
+        lipschitz=(5000.0,),
+        cost_bounds=(60.0,),
+        priors=cost(sd=1.0, lengthscales=(0.05,)),
+    )
+    optimizer = SafeOptimizer(made, Schedule(risk="paper", certification=certification, exploration=0))
+    tell(optimizer, 0.0, episodes=400)
+    assert optimizer.stage is Stage.EXPLORE
+    assert optimizer.safe[made.seeds[0]]
+    assert not optimizer.safe[made.seeds[1]]
+
+
+def test_a_prior_that_calls_untried_targets_safe_in_the_last_trial_is_refused() -> None:
+    made = problem(priors=cost(mean="target", sd=0.45))
+    with pytest.raises(ConfigError, match="The prior alone certifies"):
+        SafeOptimizer(made, Schedule(share=None))
+
+
 def test_the_stages_follow_each_other_and_end() -> None:
     system, rng = lively(np.random.default_rng(3), size=8), np.random.default_rng(0)
     optimizer = SafeOptimizer(system.problem, quick(trials=9, exploration=3))

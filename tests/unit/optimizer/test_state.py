@@ -34,9 +34,35 @@ def lumps(mean: float, episodes: int = 20) -> Float[np.ndarray, "m 2"]:
 
 def test_first_visits_are_charged_and_later_ones_and_seeds_are_not() -> None:
     run = state()
-    for index, spent in ((8, 0.0), (9, 0.01), (9, 0.01), (10, 0.02), (8, 0.02)):
+    tell(run, ask(run, 8, Stage.SEED), 1.0)
+    for index, spent in ((9, 0.01), (9, 0.01), (10, 0.02), (8, 0.02)):
         tell(run, ask(run, index), 1.0)
         assert run.spent == spent
+
+
+def test_seeds_that_are_not_certified_are_charged_once_they_are_tried_as_targets() -> None:
+    run = state(seeds=(8, 9, 10, 11))
+    run.tell(ask(run, 9, Stage.SEED).number, lumps(mean=16.0))
+    tell(run, ask(run, 8, Stage.SEED), 1.0)
+    assert (run.certified, run.spent) == ({8}, 0.0)
+    for index, spent in ((8, 0.0), (10, 0.01), (9, 0.02), (10, 0.02)):
+        ask(run, index)
+        assert run.spent == spent
+
+
+def test_asserted_seeds_are_not_charged() -> None:
+    run = state(seeds=(8, 9), certification="asserted")
+    tell(run, ask(run, 8, Stage.SEED), 1.0)
+    ask(run, 9)
+    assert run.spent == 0.0
+
+
+def test_what_was_certified_stays_paid_for_under_higher_limits_and_other_seeds() -> None:
+    run = state()
+    tell(run, ask(run, 8, Stage.SEED), 1.0)
+    run.change(run.problem.with_limits(30.0, seeds=(9,)))
+    ask(run, 8)
+    assert run.spent == 0.0
 
 
 def test_a_certified_seed_starts_the_exploration() -> None:

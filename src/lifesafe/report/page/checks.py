@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe.optimizer.certificates import LEVEL, within_bounds
-from lifesafe.optimizer.confidence import allowance, confidence
-from lifesafe.optimizer.posterior import Posterior
+from lifesafe.optimizer.decision import certified_by_prior
 from lifesafe.optimizer.schedule import Stage
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.wording import listed, number, percent, plural, target_text
@@ -80,7 +79,8 @@ def not_promised(reading: Reading) -> list[str]:
 def _seeds(reading: Reading) -> Check:
     state, schedule = reading.state, reading.history.schedule
     made = {
-        "score": "Each seed is measured until the upper score bound (99 %) of its own episodes keeps the limits.",
+        "score": "Each seed is measured until the upper score bound (nominally 99 %, if costs spread"
+        " as assumed below) of its own episodes keeps the limits.",
         "betting": "Each seed is measured until an anytime-valid test by betting, which needs no model, is sure that"
         f" the limits are kept (level {LEVEL:g}).",
         "asserted": "None: you assert that the seeds are safe. Each is measured once.",
@@ -110,7 +110,8 @@ def _seeds(reading: Reading) -> Check:
     if schedule.certification == "asserted":
         return Check("The seeds are safe.", made, "given", outcome)
     if state.certified:
-        return Check("The seeds are safe.", made, "doubt" if failed else "holds", outcome)
+        sure: Finding = "holds" if schedule.certification == "betting" else "quiet"
+        return Check("The seeds are safe.", made, "doubt" if failed else sure, outcome)
     return Check("The seeds are safe.", made, "failed" if failed else "open", outcome)
 
 
@@ -151,7 +152,7 @@ def _model(reading: Reading) -> Check:
 
 def _prior(reading: Reading) -> Check:
     problem, schedule = reading.problem, reading.history.schedule
-    share = _certified_by_prior(reading)
+    share = certified_by_prior(problem, schedule)
     assumption = "The prior alone calls no untried target safe."
     made = "Computed for all candidates before the first trial, and again for this page under the limits of now."
     why = " You have set trust_prior." if problem.trust_prior else ""
@@ -162,14 +163,6 @@ def _prior(reading: Reading) -> Check:
     return Check(
         assumption, made, "doubt", f"It certifies {percent(share)} of the candidates beyond the seeds{rule}.{why}"
     )
-
-
-def _certified_by_prior(reading: Reading) -> float:
-    problem, schedule = reading.problem, reading.history.schedule
-    allowed = allowance(schedule, problem, 0.0, 1)
-    risk = confidence(schedule, problem, Posterior(problem), allowed).risk
-    risk[list(problem.seeds)] = 1.0
-    return float((risk <= allowed).mean())
 
 
 def _noise(reading: Reading) -> Check:

@@ -196,8 +196,8 @@ def _trials(reading: Reading) -> str:
         return _section(9, "trials", "All trials", "No trial is told yet.", "")
     lead = (
         "Means of the episodes with ± 2 standard deviations. Risk: that the target breaks a limit, as known when it was"
-        " asked for; it is charged on the first visit, and never for seeds. Safe set: targets that could be tried"
-        " afterwards."
+        " asked for; it is charged on the first visit, but not for seeds that are being certified or have been. Safe"
+        " set: targets that could be tried afterwards."
     )
     return _section(9, "trials", "All trials", lead, tables.trials_table(reading))
 
