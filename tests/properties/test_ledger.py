@@ -1,6 +1,7 @@
 """What every run keeps to: the safe set, the risk ledger, and what may be recommended."""
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
-from lifesafe.optimizer.certificates import violated
+from lifesafe.optimizer.certificates import certified, violated
 from lifesafe.returns import Returns
 from properties.runs import LIMIT, Plant, lively, quick
 
@@ -50,16 +51,24 @@ def test_no_trial_lies_outside_the_safe_set_computed_before_it(system: Plant, sc
 
 
 @settings(max_examples=12)
-@given(system=systems, schedule=ledgers, seed=seeds)
-def test_each_charge_fits_its_share_and_all_fit_delta(system: Plant, schedule: Schedule, seed: int) -> None:
+@given(system=systems, schedule=ledgers, seed=seeds, all_seeds=st.booleans())
+def test_each_charge_fits_its_share_and_all_fit_delta(
+    system: Plant, schedule: Schedule, seed: int, all_seeds: bool
+) -> None:
+    if all_seeds:  # which changes nothing, unless that they are safe is asserted
+        first, rest = system.problem.seeds[0], range(len(system.problem.candidates))
+        problem = replace(system.problem, seeds=(first, *(i for i in rest if i != first)))
+        system = replace(system, problem=problem)
     optimizer, rng = SafeOptimizer(system.problem, schedule), np.random.default_rng(seed)
-    visited = set(system.problem.seeds)
+    paid: set[int] = set()
     for _ in range(10):
         before, delta = optimizer.spent, system.problem.delta
+        proven = {i for i in system.problem.seeds if certified(system.problem, optimizer._state.posterior, i)}
+        free = set(system.problem.seeds) if schedule.certification == "asserted" else proven
         trial = optimizer.ask()
         assert trial is not None
         charge = optimizer.spent - before
-        if trial.index in visited:
+        if trial.stage is Stage.SEED or trial.index in paid | free:
             assert charge == 0
         else:
             left = schedule.trials - trial.number + 1
@@ -67,7 +76,7 @@ def test_each_charge_fits_its_share_and_all_fit_delta(system: Plant, schedule: S
             assert charge == pytest.approx(trial.risk, rel=1e-9, abs=1e-15)
             assert charge <= share * (delta - before) * (1 + 1e-12)
         assert optimizer.spent <= delta
-        visited.add(trial.index)
+        paid |= {trial.index} if charge else set()
         optimizer.tell(trial, system.episodes(trial.index, trial.episodes, rng))
 
 
