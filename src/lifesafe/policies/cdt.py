@@ -42,7 +42,7 @@ from lifesafe.policies.dropout import Dropout, Dropouts, TorchDropout
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.memory import keep_freed_memory
 from lifesafe.policies.osrl import osrl_augmentation
-from lifesafe.policies.scaling import Scaling
+from lifesafe.policies.scaling import Scaling, typical_costs
 from lifesafe.returns import Returns
 
 _HELD_OUT_SEGMENTS = 1024
@@ -195,13 +195,12 @@ class CDTConfig:
 
 
 class CDT:
-    """A trained Constrained Decision Transformer; acts by the mean of its Gaussian, or draws from it."""
+    """A trained Constrained Decision Transformer; acts by the mean of its Gaussian."""
 
-    def __init__(self, config: CDTConfig, network: CDTNetwork, scaling: Scaling, noise_seed: int | None = None) -> None:
+    def __init__(self, config: CDTConfig, network: CDTNetwork, scaling: Scaling) -> None:
         self.config = config
         self._network = network.eval().requires_grad_(False)
         self._scaling = scaling
-        self._noise_seed = noise_seed
 
     def actor(self, targets: Sequence[Returns]) -> CDTActor:
         """Return an actor with one row per target, each at the start of an episode."""
@@ -211,12 +210,7 @@ class CDT:
                 memory = StreamingMemory(self._network, len(targets))
             else:
                 memory = WindowMemory(self._network, len(targets), self.config.context)
-        noise = None if self._noise_seed is None else generator(self._noise_seed, "cdt", "actions")
-        return CDTActor(self._network, self._scaling, memory, targets, clamped=self.config.clamped, noise=noise)
-
-    def drawing(self, seed: int) -> CDT:
-        """Return the same policy, drawing actions at random instead of taking the mean."""
-        return CDT(self.config, self._network, self._scaling, noise_seed=seed)
+        return CDTActor(self._network, self._scaling, memory, targets, clamped=self.config.clamped)
 
     def tensors(self) -> dict[str, Tensor]:
         return dict(self._network.state_dict())
@@ -256,7 +250,7 @@ class CDTLearner:
             device=self._device,
         )
         held_out = held_out_transitions(dataset, config.held_out, seed=seed)[dataset.offsets[:-1]]
-        self._sampler = _sampler(config, dataset, ~held_out, self._scaling, generator(seed, "cdt", "relabel"))
+        self._sampler = _sampler(config, dataset, ~held_out, generator(seed, "cdt", "relabel"))
         self._held_out = _cover(config, dataset, held_out)
         self._network = config.network(sizes, seed).to(self._device)
         if config.scaling == "data":
@@ -394,14 +388,13 @@ def learning_rate(config: CDTConfig, step: int) -> float:
 
 
 def episode_weights(
-    config: CDTConfig, lengths: np.ndarray, costs: Float[np.ndarray, "e k"], scaling: Scaling
+    config: CDTConfig, lengths: np.ndarray, costs: Float[np.ndarray, "e k"], typical: Float[np.ndarray, " k"]
 ) -> Float[np.ndarray, " e"]:
-    """Return the weight with which each episode is drawn."""
+    """Return the weight with which each episode is drawn, given the typical costs of the data."""
     if config.sampling == "osrl":
         return np.maximum(70.0 - costs[:, 0], 0.0)
     if config.sampling == "even":
         return lengths.astype(np.float64)
-    typical = np.abs(scaling.scale[1:])
     weights: np.ndarray = lengths / (1.0 + (np.maximum(costs, 0.0) / typical).mean(axis=1))
     return weights
 
@@ -422,16 +415,13 @@ def _largest_costs(config: CDTConfig, dataset: Dataset) -> Float[np.ndarray, " k
 
 
 def _sampler(
-    config: CDTConfig,
-    dataset: Dataset,
-    episodes: Bool[np.ndarray, " e"],
-    scaling: Scaling,
-    random: np.random.Generator,
+    config: CDTConfig, dataset: Dataset, episodes: Bool[np.ndarray, " e"], random: np.random.Generator
 ) -> Sampler:
     returns, lengths = dataset.returns[episodes], dataset.lengths[episodes]
     relabeled = relabel(returns, config.augmentation, random)
     costs = np.concatenate([returns[:, 1:], relabeled.targets[:, 1:]]) if len(relabeled.episodes) else returns[:, 1:]
-    weights = episode_weights(config, np.concatenate([lengths, lengths[relabeled.episodes]]), costs, scaling)
+    lengths = np.concatenate([lengths, lengths[relabeled.episodes]])
+    weights = episode_weights(config, lengths, costs, typical_costs(dataset))
     if not weights.any():
         raise DatasetError(
             'OSRL\'s sampling leaves out episodes that cost 70 or more, and here all do; set sampling to "mild".'

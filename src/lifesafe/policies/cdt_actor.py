@@ -120,16 +120,13 @@ class CDTActor(ToGoActor):
         targets: Sequence[Returns],
         *,
         clamped: bool,
-        noise: np.random.Generator | None,
     ) -> None:
         super().__init__(targets, network.sizes.costs, clamped=clamped)
         self._network = network
         head = network.action_head
         self._mean = head.weight[: network.sizes.actions], head.bias[: network.sizes.actions]
-        self._device = head.weight.device
         self._scaling = scaling
         self._memory = memory
-        self._noise = noise
         self._actions = np.zeros((len(targets), network.sizes.actions), dtype=np.float32)
 
     @torch.inference_mode()
@@ -142,18 +139,10 @@ class CDTActor(ToGoActor):
             return np.zeros((0, self._network.sizes.actions), dtype=np.float32)
         coming = self._scaling.coming(self._to_go.returns[chosen])
         seen = Seen(coming, self._scaling.observations(observations), self._actions[chosen])
-        actions = self._choose(self._memory.features(seen, times, rows)).clamp_(-1.0, 1.0).cpu().numpy()
+        means = functional.linear(self._memory.features(seen, times, rows), *self._mean)
+        actions = means.clamp_(-1.0, 1.0).cpu().numpy()
         self._actions[chosen] = actions
         return actions
-
-    def _choose(self, features: Float[Tensor, "m w"]) -> Float[Tensor, "m a"]:
-        """Return the mean of each row's Gaussian, or a draw from it."""
-        if self._noise is None:
-            return functional.linear(features, *self._mean)
-        gaussian = self._network.gaussian(features[:, None])
-        noise = self._noise.standard_normal(self._actions[: len(features)].shape, dtype=np.float32)
-        drawn: Tensor = gaussian.mean + gaussian.log_std.exp() * torch.from_numpy(noise)[:, None].to(self._device)
-        return drawn[:, 0]
 
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
         super().restart(targets, rows)

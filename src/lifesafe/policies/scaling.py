@@ -13,6 +13,12 @@ from lifesafe.data import Dataset
 from lifesafe.data.transitions import returns_to_go
 
 
+def typical_costs(dataset: Dataset) -> Float[np.ndarray, " k"]:
+    """Return the median of each cost-to-go where it is not 0; 1 for a cost that never occurs."""
+    coming = returns_to_go(dataset)[:, 1:]
+    return np.array([np.median(column[column > 0]) if (column > 0).any() else 1.0 for column in coming.T])
+
+
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """What a network sees of observations, and of the reward and the costs still to come.
@@ -37,7 +43,7 @@ class Scaling:
         """
         coming = returns_to_go(dataset)
         low, center, high = np.quantile(coming[:, 0], [0.05, 0.5, 0.95])
-        costs = [np.median(column[column > 0]) if (column > 0).any() else 1.0 for column in coming[:, 1:].T]
+        costs = typical_costs(dataset)
         deviation = dataset.observations.std(axis=0, dtype=np.float64)
         return cls(
             mean=dataset.observations.mean(axis=0, dtype=np.float64),

@@ -20,7 +20,7 @@ from lifesafe._config import fingerprint, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError
-from lifesafe.policies.checkpoint import MANIFEST, load, policy_folder, read_manifest, save
+from lifesafe.policies.checkpoint import MANIFEST, check_free, load, policy_folder, read_manifest, save
 from lifesafe.policies.device import check_device, random_state, set_random_state
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
 from lifesafe.policies.logs import Log, LogKind, check_log, open_log
@@ -88,10 +88,10 @@ def train(
         progress: Called about twice a second and whenever metrics are logged; see `progress_bar`.
 
     Raises:
-        ConfigError: If an argument is impossible, the directory belongs to another training, or the loss is not
-            finite any more.
+        ConfigError: If an argument or a setting is impossible, the directory belongs to another training, or the
+            loss is not finite any more.
         DatasetError: If the dataset cannot be learned from.
-        CheckpointError: If a checkpoint is damaged or cannot be written.
+        CheckpointError: If a checkpoint is damaged or cannot be written, or something else lies where `policy` goes.
         DependencyError: If the package of the chosen log is not installed.
     """
     if log_every < 1 or validate_every < 1 or not checkpoint_every >= 0:
@@ -99,6 +99,7 @@ def train(
             "log_every and validate_every must be at least 1, checkpoint_every at least 0;"
             f" got {log_every}, {validate_every} and {checkpoint_every}."
         )
+    settings = to_plain(config)  # refuses a setting that is none of its choices, or of another type
     if config.steps < 1:
         raise ConfigError(f"steps must be at least 1; got {config.steps}.")
     _check_actions(dataset)
@@ -110,11 +111,12 @@ def train(
         if root is None:
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
             return _Training(learner, schedule, place, progress).run()
-        identity = Identity(type(config).__name__, to_plain(config), dataset.fingerprint, int(seed))
+        identity = Identity(type(config).__name__, settings, dataset.fingerprint, int(seed))
         files = TrainingDirectory(root / TRAINING, identity)
         with files.open():
             if (root / POLICY / MANIFEST).exists():
                 return _finished(root / POLICY, identity)
+            check_free(root / POLICY)  # `save` would notice only after the training
             state = files.read()  # before the learner is built, which may take a while
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
             training = _Training(learner, schedule, place, progress, files)

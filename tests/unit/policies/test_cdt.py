@@ -12,7 +12,8 @@ from lifesafe.data.augmentation import AugmentationConfig
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.policies.cdt import CDTConfig, CDTLearner, episode_weights, learning_rate
 from lifesafe.policies.cdt_network import Gaussian, Steps
-from lifesafe.policies.scaling import Scaling
+from lifesafe.policies.scaling import typical_costs
+from logs import plane
 from small_cdt import random_dataset, small_config, small_osrl
 
 CONFIGS = {
@@ -174,14 +175,22 @@ def test_one_token_steps_carry_the_action_before_and_nothing_at_the_start() -> N
 
 
 def test_every_episode_may_be_drawn_and_costly_ones_are_drawn_more_rarely() -> None:
-    data = random_dataset()
-    scaling = Scaling.from_dataset(data)
+    typical = typical_costs(random_dataset())
     costs, lengths = np.array([[0.0], [20.0], [1e6]]), np.array([10, 10, 10])
-    weights = episode_weights(small_config(), lengths, costs, scaling)
+    weights = episode_weights(small_config(), lengths, costs, typical)
     assert (weights > 0).all()
     assert (np.diff(weights) < 0).all()
-    osrl = episode_weights(small_osrl(), lengths, costs, scaling)
+    osrl = episode_weights(small_osrl(), lengths, costs, typical)
     np.testing.assert_array_equal(osrl, [70.0, 50.0, 0.0])
+
+
+@pytest.mark.parametrize("config", [small_config(), small_osrl(sampling="mild", cost_weight=0.0, cost_model="none")])
+def test_a_typical_cost_is_that_of_the_data_whatever_the_scaling(config: CDTConfig) -> None:
+    data = plane([(100.0, 0.0)] * 50 + [(200.0, 200.0)] * 50, steps=20)  # costs-to-go of 10, 20, ..., 200: median 105
+    plain = replace(config, augmentation=AugmentationConfig(), held_out=0.0)
+    drawn = plain.build(data, seed=0)._sampler.draw(np.random.default_rng(0), 20_000)[0].episodes
+    costly = 1 / (1 + 200 / 105)
+    assert (drawn >= 50).mean() == pytest.approx(costly / (1 + costly), abs=0.01)
 
 
 def test_relabelled_episodes_ask_for_their_targets() -> None:

@@ -156,15 +156,6 @@ def test_actions_are_float32_within_bounds(policy: CDT) -> None:
     assert actions.max() == 1.0
 
 
-def test_drawn_actions_differ_from_the_mean_and_repeat_with_the_seed(policy: CDT) -> None:
-    world = episode(4)
-    drawn = [run(policy.drawing(seed), world, TARGETS) for seed in (0, 0, 1)]
-    np.testing.assert_array_equal(drawn[0], drawn[1])
-    assert not np.array_equal(drawn[0], drawn[2])
-    assert not np.array_equal(drawn[0], run(policy, world, TARGETS))
-    assert np.abs(drawn[0]).max() <= 1
-
-
 def test_several_costs_each_have_a_say() -> None:
     policy = trained(small_config(), costs=2)
     world = episode(4, rows=3, costs=2)

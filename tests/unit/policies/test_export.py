@@ -323,11 +323,6 @@ def test_the_comparison_sees_whether_rows_forget(exports: dict[str, Path], polic
     assert wrong.largest_difference > TOLERANCE
 
 
-def test_a_policy_that_draws_its_actions_is_refused(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="draws its actions at random cannot be exported"):
-        export(policies["cdt"].drawing(0), tmp_path / "robot")  # type: ignore[attr-defined]
-
-
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     policy = shaken("rvs")
     policy.tensors()["layers.0.bias"][0] = np.nan

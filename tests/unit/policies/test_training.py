@@ -19,10 +19,12 @@ import torch
 from torch import Tensor
 
 from lifesafe.data import Dataset
+from lifesafe.data.augmentation import AugmentationConfig
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError, DependencyError
 from lifesafe.policies import Progress, RvSConfig, StoredPolicy, load, progress_bar, train
 from lifesafe.policies.progress import duration
 from lifesafe.policies.rvs import RvSLearner
+from small_cdt import small_config
 from small_data import small_dataset
 from small_methods import METHODS
 
@@ -246,6 +248,41 @@ def test_arguments_are_checked_before_anything_is_written(tmp_path: Path, monkey
     with pytest.raises(ConfigError):
         train(SMALL, small_dataset(), directory=tmp_path / "run", seed=-1)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", [None, "run"])
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (small_config(scaling="Data"), r"scaling = 'Data' is not one of 'data', 'osrl'\. Did you mean 'data'\?"),
+        (small_config(sampling="uniform"), "sampling = 'uniform' is not one of 'mild', 'even', 'osrl'"),
+        (small_config(cost_weight=0.1, cost_model="shared"), "cost_model = 'shared' is not one of .* 'share'"),
+        (small_config(augmentation=AugmentationConfig(fraction=0.3, rule="Front")), "rule = 'Front' is not one of"),
+        (small_config(clip=math.inf), "clip = inf is not a finite number"),
+        (replace(SMALL, steps=5.0), r"steps = 5\.0 is not a whole number"),
+    ],
+)
+def test_settings_are_checked_before_any_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, message: str, folder: str | None
+) -> None:
+    def build(*_: Any, **__: Any) -> None:
+        raise StopError
+
+    monkeypatch.setattr(type(config), "build", build)
+    with pytest.raises(ConfigError, match=message):
+        train(config, small_dataset(), directory=folder and tmp_path / folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_policy_folder_that_holds_something_else_is_refused_before_the_training(tmp_path: Path) -> None:
+    lost = tmp_path / "policy" / "weights.safetensors"  # of a run that was copied half
+    lost.parent.mkdir()
+    lost.write_bytes(b"half")
+    with pytest.raises(CheckpointError, match=r"policy exists already; give another directory, or remove this one"):
+        train(SMALL, small_dataset(), directory=tmp_path, progress=stop_at(0))
+    assert lost.read_bytes() == b"half"
+    lost.unlink()
+    assert same(train(SMALL, small_dataset(), directory=tmp_path), train(SMALL, small_dataset()))
 
 
 def test_progress_tells_step_metrics_and_time_left() -> None:

@@ -247,10 +247,6 @@ def act(network: CDTNetwork, features: Float[Tensor, "b w"]) -> Float[Tensor, "b
 
 @exportable.register
 def _of_cdt(policy: CDT) -> Exportable:
-    if policy._noise_seed is not None:
-        raise CheckpointError(
-            "A policy that draws its actions at random cannot be exported: export the one that `drawing` was called on."
-        )
     network, scaling = _own(policy._network), policy._scaling
     step: StreamStep | WindowStep
     step = (
