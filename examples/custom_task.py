@@ -50,9 +50,11 @@ def logs(episodes=600):
     for number in range(episodes):
         wanted, gain, noise = rng.uniform(0.0, 1.4), rng.uniform(0.5, 3.0), rng.uniform(0.0, 0.3)
         seen, _ = environment.reset(seed=number)
-        for _ in range(cart.horizon):
+        ended = False
+        while not ended:
             push = 0.5 * wanted + gain * (wanted - seen[0]) + noise * rng.normal()
-            seen, *_ = environment.step(np.clip([push], -1, 1).astype(np.float32))
+            seen, _, terminated, truncated, _ = environment.step(np.clip([push], -1, 1).astype(np.float32))
+            ended = terminated or truncated
     return environment.dataset()
 
 

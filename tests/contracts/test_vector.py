@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from acting import drift_task
+from acting import Drift, drift_task
 from lifesafe.environments import Step, Task, Vector, open_vector, task
 from lifesafe.errors import ConfigError, EpisodeError
 
@@ -24,15 +24,16 @@ class Case(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=["process", "workers", "envpool", "native"],
+    params=["process", "workers", "envpool", "native", "shortened"],
 )
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    backend = request.param
+    backend = "native" if request.param == "shortened" else request.param
     if backend == "envpool":
         pytest.importorskip("envpool")
         given = replace(task("HopperVelocity"), horizon=HORIZON)
     elif backend == "native":
-        given = task("PointCircle")
+        known = task("PointCircle")
+        given = replace(known, horizon=HORIZON) if request.param == "shortened" else known
     else:
         given = drift_task(horizon=HORIZON)
     vector = open_vector(given, SIZE, workers=2, backend=backend)
@@ -130,7 +131,7 @@ def test_an_episode_is_cut_off_at_its_horizon_and_waits_for_its_reset(case: Case
 
 
 def test_what_is_seen_has_the_sizes_of_the_task(case: Case) -> None:
-    assert case.vector.size == SIZE
+    assert (case.vector.size, case.vector.costs) == (SIZE, len(case.task.limits))
     seen = case.vector.reset(np.arange(3), [1, 2, 3])
     step = case.vector.step(np.arange(3), np.zeros((3, case.task.actions)))
     assert seen.shape == step.observations.shape == (3, case.task.observations)
@@ -173,3 +174,44 @@ def test_an_action_that_is_not_finite_is_refused() -> None:
     vector.reset(np.arange(2), [0, 1])
     with pytest.raises(EpisodeError, match=r"gave the action \[0.0, nan\]; every number must be finite"):
         vector.step(np.arange(2), np.array([[0.0, 0.0], [0.0, np.nan]]))
+
+
+class Blind(Drift):
+    """Loses sight of its second coordinate after the first step, in episodes of odd seeds."""
+
+    blind_at = 1
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        observation, info = super().reset(seed=seed)
+        return self._seen(observation), info
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, *rest = super().step(action)
+        return self._seen(observation), *rest
+
+    def _seen(self, observation: np.ndarray) -> np.ndarray:
+        lost = self.steps == self.blind_at and (self.episode_seed or 0) % 2
+        return np.array([observation[0], np.nan]) if lost else observation
+
+
+class BlindFromTheStart(Blind):
+    """Loses sight of it at the reset."""
+
+    blind_at = 0
+
+
+@pytest.mark.parametrize("make", [Blind, BlindFromTheStart])
+@pytest.mark.parametrize("backend", ["process", "workers"])
+def test_an_observation_that_is_not_finite_is_blamed_on_the_environment(backend: Any, make: Any) -> None:
+    vector = open_vector(drift_task(make), 2, workers=1, backend=backend)
+    begin_and_step(vector, [0, 2])
+    with pytest.raises(
+        EpisodeError, match=r"The environment of task 'Drift' gave nan as entry 1 of an observation; every"
+    ):
+        begin_and_step(vector, [0, 1])
+    vector.close()
+
+
+def begin_and_step(vector: Vector, seeds: list[int]) -> None:
+    vector.reset(np.arange(2), seeds)
+    vector.step(np.arange(2), np.zeros((2, 2)))

@@ -84,8 +84,9 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             DatasetError: If no cost is found, or another number of costs than before.
         """
         try:
+            done = self._clipped(action)  # now: the environment may write into it
             result = self.env.step(action)
-            self._keep(action, *result)
+            self._keep(done, *result)
             return result
         except BaseException:
             self._cut()
@@ -115,11 +116,14 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
             )
         return Dataset.from_episodes(self.episodes)
 
-    def _keep(self, action: Any, observation: Any, reward: Any, terminated: bool, truncated: bool, info: Any) -> None:
+    def _keep(
+        self, done: np.ndarray, observation: Any, reward: Any, terminated: bool, truncated: bool, info: Any
+    ) -> None:
         before, after, ended = self._observation, self._row(observation), bool(terminated or truncated)
         if before is not None and not self._lost:
-            done = self._clipped(action)
-            self._steps.append(_Step(before, done, float(reward), self._step_costs(before, done, after, info), after))
+            earned = np.asarray(reward).item()  # older environments give an array of one number
+            costs = self._step_costs(before, done, after, info)
+            self._steps.append(_Step(before, done, float(earned), costs, after))
         if ended and self._steps:
             self._episodes.append(_episode(self._steps, terminated=bool(terminated)))
             self._steps = []
@@ -155,7 +159,7 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f'The info of a step has no "cost", only {sorted(map(str, info)) or "nothing"};'
                 " give a function: Recorder(env, cost=...)."
             )
-        costs = as_column(np.asarray(value).reshape(-1))
+        costs = as_column(np.array(value).reshape(-1))  # a copy, as of observations
         expected = self._costs or max(len(costs), 1)
         if len(costs) != expected:
             raise DatasetError(f"A step has {len(costs)} costs, those before it {expected}; give the same for each.")

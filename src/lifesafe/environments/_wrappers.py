@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,10 @@ Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
 
 class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Puts into `info["cost"]` what a function of one step says: (observation, action, next observation, info)."""
+    """Puts into `info["cost"]` what a function of one step says: (observation, action, next observation, info).
+
+    The function gets copies: environments may write every observation into the same array.
+    """
 
     def __init__(self, environment: gymnasium.Env[Any, Any], cost: Cost) -> None:
         super().__init__(environment)
@@ -26,8 +30,9 @@ class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""
-        self._seen, info = self.env.reset(seed=seed, options=options)
-        return self._seen, info
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._seen = copy.deepcopy(observation)
+        return observation, info
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a step.
@@ -36,15 +41,15 @@ class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
             EpisodeError: If the function fails.
         """
         observation, reward, terminated, truncated, info = self.env.step(action)
+        before, self._seen = self._seen, copy.deepcopy(observation)
         try:
-            info["cost"] = self._cost(self._seen, action, observation, info)
+            info["cost"] = self._cost(before, action, copy.deepcopy(observation), info)
         except Exception as error:
             *_, place = traceback.extract_tb(error.__traceback__)
             raise EpisodeError(
                 f"The cost function failed in {place.filename}, line {place.lineno}: {type(error).__name__}: {error}."
                 " It is called with (observation, action, next observation, info); mend it."
             ) from error
-        self._seen = observation
         return observation, reward, terminated, truncated, info
 
 
@@ -53,7 +58,7 @@ class Scaled(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def __init__(self, environment: gymnasium.Env[Any, Any], actions: Box, observations: int) -> None:
         super().__init__(environment)
-        self._shape = actions.shape
+        self._bounds = actions.low, actions.high
         self._middle = ((actions.high + actions.low) / 2).ravel()
         self._half = ((actions.high - actions.low) / 2).ravel()
         self.action_space = Box(-1.0, 1.0, (len(self._half),), np.float32)
@@ -66,12 +71,15 @@ class Scaled(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Take a step."""
-        inner = (self._middle + self._half * np.clip(action, -1.0, 1.0)).reshape(self._shape)
-        observation, *rest = self.env.step(inner.astype(self._middle.dtype))
+        low, high = self._bounds
+        inner = (self._middle + self._half * np.clip(action, -1.0, 1.0)).reshape(low.shape)
+        within = np.clip(inner, low, high)  # rounding takes -1 and 1 out of them
+        observation, *rest = self.env.step(within.astype(low.dtype))
         return self._flat(observation), *rest
 
     def _flat(self, observation: Any) -> Any:
-        return np.asarray(observation, dtype=np.float32).ravel()
+        # A copy: environments may write the next observation into the same array.
+        return np.array(observation, dtype=np.float32).ravel()
 
 
 class SeededBullet(gymnasium.Wrapper[Any, Any, Any, Any]):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lifesafe._optional import require
-from lifesafe.environments.task import Task, load
+from lifesafe.environments.task import Task, load, per_cost
 from lifesafe.environments.vector import InProcess
 from lifesafe.errors import ConfigError
 
@@ -55,10 +55,10 @@ class FromId:
 def task_from_id(
     id: str,
     *,
-    limits: float | tuple[float, ...],
+    limits: float | Sequence[float],
     name: str | None = None,
     cost: Cost | str | None = None,
-    largest_costs: float | tuple[float, ...] = 1.0,
+    largest_costs: float | Sequence[float] = 1.0,
     horizon: int | None = None,
     **options: Any,
 ) -> Task:
@@ -71,12 +71,13 @@ def task_from_id(
         cost: What a step costs, as a number or one per cost, from (observation, action, next observation, info), all
             as the environment itself has them: a function, or where to find one, "package.module:function". If not
             given, the environment's `info["cost"]`.
-        largest_costs: Largest cost of one step, one per cost.
+        largest_costs: Largest cost of one step, one per cost, or one number for all.
         horizon: Steps after which an episode is cut off; the environment's own limit if not given.
         options: Further arguments of `gymnasium.make`.
 
     Raises:
-        ConfigError: If there is no such environment, its spaces are not boxes of numbers, or nobody knows when to stop.
+        ConfigError: If there is no such environment, its spaces are not boxes of numbers, nobody knows when to stop, or
+            limits or largest costs are no numbers.
 
     Examples:
         >>> def swing(observation, action, next_observation, info):
@@ -85,14 +86,13 @@ def task_from_id(
         >>> pendulum.observations, pendulum.actions, pendulum.horizon
         (3, 1, 200)
     """
+    limits, largest = per_cost("limits", limits), per_cost("largest_costs", largest_costs)
     make = FromId(id=id, cost=cost, options=options)
     environment = make()
     try:
         own_horizon = environment.spec.max_episode_steps if environment.spec is not None else None
         if horizon is None and own_horizon is None:
             raise ConfigError(f"Environment {id!r} does not say how long an episode is; give horizon.")
-        limits = limits if isinstance(limits, tuple) else (float(limits),)
-        largest_costs = largest_costs if isinstance(largest_costs, tuple) else (float(largest_costs),) * len(limits)
         return Task(
             name=name or id,
             make=make,
@@ -100,7 +100,7 @@ def task_from_id(
             actions=environment.action_space.shape[0],
             horizon=min(steps for steps in (horizon, own_horizon) if steps is not None),
             limits=limits,
-            largest_costs=largest_costs,
+            largest_costs=largest * len(limits) if np.ndim(largest_costs) == 0 else largest,
             summary=f"Gymnasium: {id}",
         )
     finally:

@@ -8,7 +8,7 @@ from typing import Literal
 from lifesafe._config import nearest
 from lifesafe.environments.pool import EnvPool
 from lifesafe.environments.task import Task, load
-from lifesafe.environments.vector import InProcess, Vector
+from lifesafe.environments.vector import InProcess, Shortened, Vector
 from lifesafe.environments.workers import Workers
 from lifesafe.errors import ConfigError
 
@@ -35,7 +35,8 @@ def open_vector(
         backend: "native" for the task's own vector, "process" for one environment after the other in this process,
             "workers" for processes, "envpool" for EnvPool's threads. "auto" takes the first that fits of native,
             workers (if `workers` is not 0), process.
-        timeout: Seconds for one step after which a worker counts as hanging and is replaced.
+        timeout: Seconds for one step of one environment; a worker that takes longer for all of its own together counts
+            as hanging and is replaced.
         exact_seeds: Whether a seed must decide its whole episode; without that, EnvPool resets faster.
 
     Raises:
@@ -51,7 +52,8 @@ def open_vector(
         if task.vector is None:
             raise ConfigError(f"Task {task.name!r} has no vector of its own; use another backend.")
         vector: Vector = (load(task.vector) if isinstance(task.vector, str) else task.vector)(size)
-        return vector
+        # Made of nothing but its size, it cannot know the horizon of a task that was changed.
+        return vector if getattr(vector, "horizon", None) == task.horizon else Shortened(vector, task)
     if backend == "workers":
         return Workers(task, size, workers=workers or 1, timeout=timeout)
     if backend == "envpool":

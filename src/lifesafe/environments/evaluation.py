@@ -16,7 +16,7 @@ from lifesafe.environments.players import Players
 from lifesafe.environments.rollout import Progress, Rollout, collect, jobs_of, play
 from lifesafe.environments.task import Task
 from lifesafe.environments.vector import Vector
-from lifesafe.errors import ConfigError, TrialError
+from lifesafe.errors import ConfigError
 from lifesafe.interfaces import Policy
 from lifesafe.returns import Returns
 
@@ -76,7 +76,8 @@ def evaluate(
             not blurred by different starts. Give another seed to every trial of a deployment.
         workers: How many processes to use; 0 for none but this one.
         backend: How to run the environments; see `open_vector`.
-        timeout: Seconds without a sign of life after which a worker is replaced.
+        timeout: Seconds for one step of one environment, or for making it; a worker is replaced that says nothing for
+            longer than all its episodes side by side may take together.
         progress: Called with the episodes and the steps done so far.
 
     Raises:
@@ -96,7 +97,8 @@ class Evaluator:
     """Runs episodes of one policy on one task, again and again, and keeps open what is slow to open.
 
     A worker that crashes or hangs is replaced, its unfinished episodes are run again from their seeds, and a warning
-    tells how often that happened. The results do not depend on it, nor on the number of workers.
+    tells how often that happened. They are run one at a time then, and one that loses three workers by itself is given
+    up. The results do not depend on it, nor on the number of workers.
 
     Args:
         policy: Who acts. With workers, it must be picklable.
@@ -104,7 +106,8 @@ class Evaluator:
         workers: How many processes to use; 0 for none but this one.
         rows: How many episodes run side by side in each process, at most.
         backend: How to run the environments in each process; see `open_vector`.
-        timeout: Seconds without a sign of life after which a worker is replaced.
+        timeout: Seconds for one step of one environment, or for making it; a worker is replaced that says nothing for
+            longer than all its episodes side by side may take together.
 
     Examples:
         >>> from lifesafe.environments.behaviors import Behavior
@@ -129,6 +132,11 @@ class Evaluator:
             raise ConfigError(
                 "An evaluator needs workers >= 0, rows >= 1 and timeout > 0;"
                 f" got workers = {workers}, rows = {rows}, timeout = {timeout}."
+            )
+        if workers and backend == "workers":
+            raise ConfigError(
+                f'Got workers = {workers} and backend = "workers", but a worker cannot have workers of its own; leave'
+                " out backend, or give workers = 0."
             )
         self._policy, self._task = policy, task
         self._vector: Vector | None = None
@@ -191,13 +199,7 @@ class Evaluator:
         progress: Progress | None = None,
     ) -> Rollout:
         """Return how one episode per target and seed goes; see `rollout`."""
-        jobs = jobs_of(targets, seeds)
-        for target in targets:
-            if len(target.costs) != len(self._task.limits):
-                raise TrialError(
-                    f"The target asks for {len(target.costs)} costs, task {self._task.name!r} has"
-                    f" {len(self._task.limits)}; give one per cost."
-                )
+        jobs = jobs_of(targets, seeds, len(self._task.limits))
         if self._players is not None:
             return collect(self._players.play(jobs, record=record), len(jobs), self._players, progress)
         if self._vector is not None:

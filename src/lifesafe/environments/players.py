@@ -12,7 +12,7 @@ from typing import Any
 from lifesafe.environments.backend import Backend, open_vector
 from lifesafe.environments.rollout import Job, Outcome, play
 from lifesafe.environments.task import Task
-from lifesafe.environments.worker import ATTEMPTS, Worker, WorkerLost
+from lifesafe.environments.worker import ATTEMPTS, Worker, WorkerLost, silent
 from lifesafe.errors import EpisodeError
 from lifesafe.interfaces import Policy
 
@@ -35,7 +35,7 @@ class Players:
         self._build = _BuildPlayer(policy, task, rows, backend)
         self._preload = [__name__, type(policy).__module__]
         self._workers: dict[int, Worker] = {}
-        self._size = workers
+        self._size, self._rows = workers, rows
         self.replaced = 0
         for number in range(workers):
             self._worker(number)
@@ -49,7 +49,7 @@ class Players:
         """Run the jobs; now and then, give all steps taken so far and the outcomes of the jobs that just ended."""
         numbered = dict(enumerate(jobs))
         shares = [dict(list(numbered.items())[number :: self._size]) for number in range(self._size)]
-        busy = {number: _Share(share, record) for number, share in enumerate(shares) if share}
+        busy = {number: _Share(share, record, self._rows) for number, share in enumerate(shares) if share}
         taken = 0
         try:
             for number, share in busy.items():
@@ -81,7 +81,7 @@ class Players:
 
     def _messages(self, busy: dict[int, _Share]) -> Iterator[tuple[int, Any]]:
         """Give what the busy workers say now, and replace those that will say no more."""
-        silence = min(share.heard for share in busy.values()) + self._timeout - time.monotonic()
+        silence = min(share.heard + self._patience(share) for share in busy.values()) - time.monotonic()
         ready = wait([self._worker(number).connection for number in busy], timeout=max(silence, 0.0))
         for number, share in list(busy.items()):
             worker = self._worker(number)
@@ -93,21 +93,25 @@ class Players:
                 else:
                     share.heard = time.monotonic()
                     yield number, message
-            elif time.monotonic() - share.heard > self._timeout and not worker.connection.poll():
-                self._replace(number, share, WorkerLost(f"it said nothing for {self._timeout:g} s"))
+            elif time.monotonic() - share.heard > self._patience(share) and not worker.connection.poll():
+                self._replace(number, share, silent(self._patience(share)))
+
+    def _patience(self, share: _Share) -> float:
+        """Return for how long a worker may be silent: it speaks when all its environments have made a step."""
+        return self._timeout * share.under_way
 
     def _give(self, number: int, share: _Share) -> None:
         try:
-            self._worker(number).send((share.jobs, share.record))
+            self._worker(number).send((share.jobs, share.record, share.rows))
             share.heard = time.monotonic()
         except WorkerLost as reason:
             self._replace(number, share, reason)
 
     def _replace(self, number: int, share: _Share, reason: WorkerLost) -> None:
-        """Let a new worker run what is left of a share."""
-        share.attempts += 1
-        if share.attempts >= ATTEMPTS:
-            raise EpisodeError(f"Task {self._task.name!r} lost {ATTEMPTS} workers over the same episodes: {reason}.")
+        """Let a new worker run what is left of a share, one episode at a time."""
+        if share.under_way == 1:
+            self._count(share, reason)
+        share.rows = 1  # of several nobody knows which it was
         _logger.warning(
             "Worker %d of task %s is replaced, %d episodes are run again: %s.",
             number, self._task.name, len(share.jobs), reason,
@@ -116,6 +120,15 @@ class Players:
         self._workers.pop(number).kill()
         self._give(number, share)
 
+    def _count(self, share: _Share, reason: WorkerLost) -> None:
+        """Count a worker lost over the only episode under way, and give that up if it was the last attempt."""
+        share.attempts += 1
+        if share.attempts >= ATTEMPTS:
+            seed = next(iter(share.jobs.values())).seed
+            raise EpisodeError(
+                f"Task {self._task.name!r} lost {ATTEMPTS} workers over the episode with seed {seed}: {reason}."
+            )
+
 
 @dataclass
 class _Share:
@@ -123,8 +136,13 @@ class _Share:
 
     jobs: dict[int, Job]
     record: bool
+    rows: int  # how many episodes run side by side, at most
     heard: float = 0.0  # when it gave its last sign of life
-    attempts: int = 0  # workers lost since an episode last ended
+    attempts: int = 0  # workers lost over the first of the jobs, while it ran alone
+
+    @property
+    def under_way(self) -> int:
+        return min(self.rows, len(self.jobs))
 
 
 class _BuildPlayer:
@@ -144,11 +162,11 @@ class _Player:
         self._policy = policy
         self._vector = open_vector(task, rows, backend=backend)
 
-    def handle(self, command: tuple[dict[int, Job], bool]) -> Iterator[tuple[int, dict[int, Outcome]]]:
-        jobs, record = command
+    def handle(self, command: tuple[dict[int, Job], bool, int]) -> Iterator[tuple[int, dict[int, Outcome]]]:
+        jobs, record, rows = command
         numbers = list(jobs)
         told, spoke = 0, time.monotonic()
-        for taken, finished in play(self._policy, self._vector, list(jobs.values()), record=record):
+        for taken, finished in play(self._policy, self._vector, list(jobs.values()), record=record, rows=rows):
             if finished or time.monotonic() - spoke > _HEARTBEAT:
                 yield taken - told, {numbers[i]: outcome for i, outcome in finished.items()}
                 told, spoke = taken, time.monotonic()

@@ -94,6 +94,7 @@ class PointCircle:
     What is seen of a point: 0.1 p, 0.2 v and 0.1 (|p| - RADIUS), five numbers.
 
     Attributes:
+        horizon: Steps after which an episode is cut off.
         physics: What the next step and the next reset obey; set another one at any time.
 
     Examples:
@@ -103,6 +104,8 @@ class PointCircle:
         >>> points.step(np.array([0, 2]), np.zeros((2, 2))).costs.shape
         (2, 1)
     """
+
+    horizon = HORIZON
 
     def __init__(self, size: int, physics: Physics | None = None) -> None:
         self._rows = Rows(TASK, size)
@@ -116,6 +119,11 @@ class PointCircle:
     def size(self) -> int:
         """How many rows there are."""
         return self._rows.size
+
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return self._rows.costs
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m 5"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""

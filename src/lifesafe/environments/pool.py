@@ -19,7 +19,7 @@ from jaxtyping import Float, Float32, Int
 
 from lifesafe._optional import require
 from lifesafe.environments.task import Task
-from lifesafe.environments.vector import Rows, Step
+from lifesafe.environments.vector import Rows, Step, check_seen
 from lifesafe.environments.velocity import Velocity
 from lifesafe.errors import ConfigError
 
@@ -71,6 +71,11 @@ class EnvPool:
         """How many rows there are."""
         return self._rows.size
 
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return self._rows.costs
+
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen."""
         self._rows.begin(rows, seeds)
@@ -84,6 +89,7 @@ class EnvPool:
         for route in self._routes(rows):
             seen, info = route.pool.reset(route.entries)
             observations[route.place_of[info["env_id"]]] = seen
+        check_seen(observations, self._task)
         return observations
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
@@ -102,6 +108,7 @@ class EnvPool:
             observations[places], rewards[places] = seen, reward
             terminated[places], truncated[places] = ended, cut_off
             costs[places, 0] = self._make.too_fast(info)
+        check_seen(observations, self._task)
         return Step(observations, rewards, costs, terminated, self._rows.end(rows, terminated, truncated))
 
     def close(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lifesafe._config import nearest
 from lifesafe.environments.task import Task
 from lifesafe.errors import ConfigError, UnknownTaskError
@@ -20,12 +22,12 @@ def register(task: Task) -> Task:
     return task
 
 
-def task(name: str, *, limits: float | tuple[float, ...] | None = None) -> Task:
+def task(name: str, *, limits: float | Sequence[float] | None = None) -> Task:
     """Return the task of that name, under other limits if they are given.
 
     Raises:
         UnknownTaskError: If no task has that name.
-        ConfigError: If the number of limits is not that of the costs.
+        ConfigError: If the limits are no numbers, or not as many as there are costs.
     """
     found = _tasks.get(name)
     if found is None:

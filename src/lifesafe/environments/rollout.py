@@ -13,7 +13,7 @@ from jaxtyping import Float, Float32, Int
 from lifesafe.data import Dataset, Episode
 from lifesafe.data.dataset import COLUMNS
 from lifesafe.environments.vector import Step, Vector, clip
-from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.interfaces import Policy
 from lifesafe.returns import Returns
 
@@ -105,9 +105,10 @@ def rollout(
 
     Raises:
         ConfigError: If there is not one seed per target, or no target.
+        TrialError: If a target has not as many costs as the environments.
         EpisodeError: If an episode cannot be run.
     """
-    jobs = jobs_of(targets, seeds)
+    jobs = jobs_of(targets, seeds, vector.costs)
     return collect(play(policy, vector, jobs, record=record), len(jobs), vector, progress)
 
 
@@ -139,32 +140,42 @@ def collect(
     return Rollout(tuple(outcomes[number] for number in range(episodes)), replaced)
 
 
-def jobs_of(targets: Sequence[Returns], seeds: Sequence[int]) -> list[Job]:
-    """Return one job per target and seed.
+def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> list[Job]:
+    """Return one job per target and seed, in a task with so many costs.
 
     Raises:
         ConfigError: If there is not one seed per target, or no target.
+        TrialError: If a target has another number of costs.
     """
     if not targets or len(targets) != len(seeds):
         raise ConfigError(f"Got {len(targets)} targets and {len(seeds)} seeds; give one of each per episode.")
+    strange = next((target for target in targets if len(target.costs) != costs), None)
+    if strange is not None:
+        raise TrialError(
+            f"The target {strange} asks for {len(strange.costs)} costs, the task has {costs}; give one each."
+        )
     return [Job(target, int(seed)) for target, seed in zip(targets, seeds, strict=True)]
 
 
 def play(
-    policy: Policy, vector: Vector, jobs: Sequence[Job], *, record: bool = False
+    policy: Policy, vector: Vector, jobs: Sequence[Job], *, record: bool = False, rows: int | None = None
 ) -> Iterator[tuple[int, dict[int, Outcome]]]:
-    """Run the jobs; after every step, give all steps taken so far and the outcomes of the jobs that just ended."""
-    size = min(vector.size, len(jobs))
+    """Run the jobs; after every step, give all steps taken so far and the outcomes of the jobs that just ended.
+
+    Jobs begin in their order, and as many run side by side as the vector has rows, or as `rows` says if that is less.
+    What ended is given before the next ones begin.
+    """
+    size = min(vector.size if rows is None else rows, vector.size, len(jobs))
     actor = policy.actor([job.target for job in jobs[:size]])
     observations = vector.reset(np.arange(size), [job.seed for job in jobs[:size]])
     books = _Books(size, len(jobs[0].target.costs), record)
     active, job_in, following, taken = np.arange(size), np.arange(size), size, 0
     while len(active):
-        rows = None if len(active) == size else active
+        named = None if len(active) == size else active
         seen = observations[active]
-        actions = clip(np.asarray(actor.act(seen, rows)))
+        actions = clip(np.asarray(actor.act(seen, named)))
         step = vector.step(active, actions)
-        actor.observe(step.rewards, step.costs, rows)
+        actor.observe(step.rewards, step.costs, named)
         observations[active] = step.observations
         books.note(active, seen, actions, step)
         taken += len(active)
@@ -173,6 +184,7 @@ def play(
             int(job_in[row]): books.close(int(row), terminated=bool(terminated))
             for row, terminated in zip(active[ended], step.terminated[ended], strict=True)
         }
+        yield taken, finished
         again = active[ended][: len(jobs) - following]  # rows in which the next jobs begin
         active = np.sort(np.concatenate([active[~ended], again]))
         if len(again):
@@ -181,7 +193,6 @@ def play(
             begun = [jobs[number] for number in job_in[again]]
             actor.restart([job.target for job in begun], again)
             observations[again] = vector.reset(again, [job.seed for job in begun])
-        yield taken, finished
 
 
 class _Books:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
+
+import numpy as np
 
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.errors import ConfigError, DatasetError
@@ -43,9 +45,9 @@ class Task:
     horizon: int
     """Steps after which an episode is cut off."""
     limits: tuple[float, ...] = (20.0,)
-    """Largest mean cost of an episode, one per cost."""
+    """Largest mean cost of an episode, one per cost; any sequence, or a number alone, is kept as a tuple."""
     largest_costs: tuple[float, ...] = (1.0,)
-    """Largest cost of one step, one per cost."""
+    """Largest cost of one step, one per cost, in the same ways."""
     reference: tuple[float, float] | None = None
     """Lowest and highest return of the public dataset, by which published tables normalize rewards."""
     dataset_file: str | None = None
@@ -56,7 +58,7 @@ class Task:
     """Where to find a function that makes a dataset without any file, if there is one: "package.module:function"."""
     vector: str | Callable[[int], Any] | None = None
     """Makes what steps so many episodes at once, if there is such a thing: a class or function of their number, or
-    where to find one, "package.module:Class"."""
+    where to find one, "package.module:Class". Unless it has this task's `horizon` itself, it is cut off there."""
     envpool: str | None = None
     """Name of the same physics in EnvPool, if it has it."""
     cost: str = ""
@@ -68,19 +70,22 @@ class Task:
         for name in ("observations", "actions", "horizon"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"Task {self.name!r}: {name} must be at least 1; got {getattr(self, name)}.")
+        for name in ("limits", "largest_costs"):
+            values = per_cost(f"Task {self.name!r}: {name}", getattr(self, name))
+            object.__setattr__(self, name, values)  # the class is frozen for everybody else
         if not self.limits or len(self.limits) != len(self.largest_costs):
             raise ConfigError(
                 f"Task {self.name!r} has {len(self.limits)} limits and {len(self.largest_costs)} largest costs;"
                 " give one of each per cost."
             )
 
-    def with_limits(self, limits: float | tuple[float, ...]) -> Self:
+    def with_limits(self, limits: float | Sequence[float]) -> Self:
         """Return the same task under other limits.
 
         Raises:
-            ConfigError: If their number is not that of the costs.
+            ConfigError: If they are no numbers, or not as many as there are costs.
         """
-        values = tuple(float(limit) for limit in limits) if isinstance(limits, tuple) else (float(limits),)
+        values = per_cost("limits", limits)
         if len(values) != len(self.limits):
             raise ConfigError(f"Got {len(values)} limits for {len(self.limits)} costs; give one limit per cost.")
         return replace(self, limits=values)
@@ -132,6 +137,21 @@ class Task:
             raise ConfigError(f"Task {self.name!r} has no reference returns; report its raw returns.")
         low, high = self.reference
         return (reward - low) / (high - low)
+
+
+def per_cost(name: str, values: float | Sequence[float]) -> tuple[float, ...]:
+    """Return what is given as one number per cost, or as a number alone, as a tuple.
+
+    Raises:
+        ConfigError: If it is something else.
+    """
+    try:
+        numbers = np.atleast_1d(values)
+    except ValueError:  # rows of different lengths
+        numbers = np.empty((0, 0))
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        raise ConfigError(f"{name} must be a number, or a sequence with one number per cost; got {values!r}.")
+    return tuple(float(number) for number in numbers)
 
 
 def load(entry_point: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -40,6 +40,11 @@ class Vector(Protocol):
         """How many rows there are."""
         ...
 
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        ...
+
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
         ...
@@ -71,6 +76,11 @@ class Rows:
     def size(self) -> int:
         """How many rows there are."""
         return len(self._running)
+
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return len(self._task.limits)
 
     @property
     def running(self) -> Int[np.ndarray, " running"]:
@@ -130,6 +140,21 @@ def clip(actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
     return clipped
 
 
+def check_seen(observations: Float[np.ndarray, "m o"], task: Task) -> None:
+    """Refuse observations that nobody can act on.
+
+    Raises:
+        EpisodeError: If a number is not finite.
+    """
+    finite = np.isfinite(observations)
+    if not finite.all():
+        row, entry = np.argwhere(~finite)[0]
+        raise EpisodeError(
+            f"The environment of task {task.name!r} gave {observations[row, entry]} as entry {entry} of an observation;"
+            " every number must be finite in single precision. Mend the environment."
+        )
+
+
 class InProcess:
     """Gymnasium environments one after the other in this process, each made when its row is first reset."""
 
@@ -143,6 +168,11 @@ class InProcess:
         """How many rows there are."""
         return self._rows.size
 
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return self._rows.costs
+
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
         self._rows.begin(rows, seeds)
@@ -151,6 +181,7 @@ class InProcess:
             if row not in self._environments:
                 self._environments[row] = self._task.environment()
             observations[i] = self._seen(self._environments[row].reset(seed=int(seed))[0])
+        check_seen(observations, self._task)
         return observations
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
@@ -161,9 +192,10 @@ class InProcess:
         rewards, costs = np.empty(m), np.empty((m, len(self._task.limits)))
         terminated, truncated = np.zeros(m, dtype=bool), np.zeros(m, dtype=bool)
         for i, row in enumerate(rows.tolist()):
-            seen, rewards[i], terminated[i], truncated[i], info = self._environments[row].step(taken[i])
-            observations[i] = self._seen(seen)
+            seen, reward, terminated[i], truncated[i], info = self._environments[row].step(taken[i])
+            observations[i], rewards[i] = self._seen(seen), reward_of(reward, self._task)
             costs[i] = costs_in(info, self._task)
+        check_seen(observations, self._task)
         return Step(observations, rewards, costs, terminated, self._rows.end(rows, terminated, truncated))
 
     def close(self) -> None:
@@ -179,6 +211,55 @@ class InProcess:
                 f" shape {shape}; correct the task, or flatten what the environment gives."
             )
         return observation
+
+
+class Shortened:
+    """A vector whose episodes are cut off at the horizon of a task, if they last that long (a `Vector`)."""
+
+    def __init__(self, vector: Vector, task: Task) -> None:
+        self._vector = vector
+        self._rows = Rows(task, vector.size)
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return self._rows.size
+
+    @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return self._rows.costs
+
+    def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m o"]:
+        """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
+        self._rows.begin(rows, seeds)
+        return self._vector.reset(rows, seeds)
+
+    def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
+        """Take one step in each named row; actions outside [-1, 1] are clipped."""
+        step = self._vector.step(rows, self._rows.check(rows, actions))
+        return replace(step, truncated=self._rows.end(rows, step.terminated, step.truncated))
+
+    def close(self) -> None:
+        """Close the vector."""
+        self._vector.close()
+
+
+def reward_of(reward: Any, task: Task) -> float:
+    """Return what a step earned; older environments give an array of one number.
+
+    Raises:
+        ConfigError: If it is not one number.
+    """
+    try:
+        values = np.asarray(reward, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.size != 1:
+        raise ConfigError(
+            f"A step of task {task.name!r} earned {reward!r}; a reward is one number. Mend what the environment gives."
+        )
+    return float(values.item())
 
 
 def costs_in(info: dict[str, Any], task: Task) -> Float64[np.ndarray, " k"]:

@@ -42,12 +42,20 @@ class WorkerLost(Exception):  # noqa: N818 - no error for callers: it is caught,
     """A worker died, failed or hangs."""
 
 
+def silent(seconds: float) -> WorkerLost:
+    """Return how a worker that hangs is told of."""
+    return WorkerLost(
+        f"it said nothing for {seconds:g} s; if it is slow rather than stuck, give a larger timeout, or workers = 0,"
+        " which waits as long as it takes"
+    )
+
+
 class Worker:
     """One process that answers commands.
 
     Args:
         build: Makes the handler, inside the process; must be picklable, as must all commands and answers.
-        timeout: Seconds without a word after which the worker counts as hanging.
+        timeout: Seconds for one step of one environment; after as many without a word the worker counts as hanging.
         preload: Modules that the handler will need, to start faster.
     """
 
@@ -85,21 +93,24 @@ class Worker:
         except OSError as error:
             raise WorkerLost(self._death()) from error
 
-    def receive(self) -> Any:
+    def receive(self, steps: int = 1) -> Any:
         """Return the next message of the answer.
+
+        Args:
+            steps: How many environments are stepped before it comes, one after the other.
 
         Raises:
             WorkerLost: If there will be none.
             LifesafeError: If the handler raised one: a mistake of the caller, which no other worker would mend.
         """
-        return self._receive(self._timeout)
+        return self._receive(steps * self._timeout)
 
     def _receive(self, timeout: float) -> Any:
         try:
             number = -1
             while number != self._commands:  # answers to earlier commands are left over from an interruption
                 if not self._connection.poll(timeout):
-                    raise WorkerLost(f"it said nothing for {timeout:g} s")
+                    raise silent(timeout)
                 number, kind, value = pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError) as error:
             raise WorkerLost(self._death()) from error

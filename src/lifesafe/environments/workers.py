@@ -50,6 +50,11 @@ class Workers:
         return self._rows.size
 
     @property
+    def costs(self) -> int:
+        """How many costs a step has."""
+        return self._rows.costs
+
+    @property
     def pids(self) -> list[int | None]:
         """Numbers of the processes."""
         return [worker.pid for worker in self._workers]
@@ -120,7 +125,7 @@ class Workers:
                     self._replace(number, lost)
                     self._replay(number, set(command[1].tolist()) if fresh else set())
                     self._workers[number].send(command)
-                return self._workers[number].receive()
+                return self._workers[number].receive(len(command[1]))
             except WorkerLost as reason:
                 lost = reason
         raise EpisodeError(f"Task {self._task.name!r} lost {ATTEMPTS} workers at the same step: {lost}.")
@@ -139,11 +144,11 @@ class Workers:
             return
         rows = np.array(mine)
         worker.send(("reset", self._local[rows], np.array([self._seeds[row] for row in mine])))
-        worker.receive()
+        worker.receive(len(rows))
         for t in range(max(len(self._actions[row]) for row in mine)):
             moving = np.array([row for row in mine if len(self._actions[row]) > t])
             worker.send(("step", self._local[moving], np.stack([self._actions[row][t] for row in moving])))
-            worker.receive()
+            worker.receive(len(moving))
 
 
 class _BuildRows:

@@ -260,3 +260,29 @@ def test_recording_goes_on_after_a_dataset_was_taken() -> None:
     play(recorder, 0.2, steps=4)
     assert isinstance(first, Dataset)
     assert (len(first), len(recorder.dataset())) == (1, 2)
+
+
+class Careless(Walk):
+    """Writes its costs into one array, too, and into the action that it was given; its reward is an array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.paid = np.zeros(1, dtype=np.float32)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        observation, reward, *rest = super().step(action)
+        action[:] = 9.0
+        return observation, np.array([reward]), *rest
+
+    def cost(self, position: float) -> Any:
+        self.paid[:] = self.seen[1]
+        return self.paid
+
+
+def test_what_an_environment_writes_over_later_is_kept_as_it_was() -> None:
+    recorder = Recorder(TimeLimit(Careless(), 4))
+    play(recorder, 0.5, steps=4)
+    episode = recorder.dataset()[0]
+    np.testing.assert_array_equal(episode.costs[:, 0], [1, 2, 3, 4])
+    np.testing.assert_array_equal(episode.actions, np.full((4, 1), 0.5))
+    np.testing.assert_allclose(episode.rewards, episode.next_observations[:, 0], rtol=1e-6)

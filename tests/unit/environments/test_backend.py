@@ -1,11 +1,13 @@
 """Which environments are opened for which wish."""
 
 import sys
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from acting import drift_task
-from lifesafe.environments import open_vector, task
+from acting import drift_task, feedback, targets
+from lifesafe.environments import open_vector, rollout, task
 from lifesafe.environments.point_circle import PointCircle
 from lifesafe.environments.vector import InProcess
 from lifesafe.environments.workers import Workers
@@ -18,6 +20,29 @@ def test_auto_takes_what_fits() -> None:
     with_workers = open_vector(drift_task(), 3, workers=1)
     assert isinstance(with_workers, Workers)
     with_workers.close()
+
+
+@pytest.mark.parametrize("horizon", [1, 60, 300])
+def test_the_tasks_own_vector_keeps_the_horizon_of_the_task(horizon: int) -> None:
+    changed = replace(task("PointCircle"), horizon=horizon)
+    native, one_by_one = (
+        rollout(feedback(changed), open_vector(changed, 2, backend=backend), targets(3, costs=1), [0, 1, 2])
+        for backend in ("native", "process")
+    )
+    assert [outcome.length for outcome in native.outcomes] == [min(horizon, 200)] * 3
+    assert native.returns == one_by_one.returns
+
+
+class Endless(PointCircle):
+    """Does not say when it ends."""
+
+    horizon = None  # type: ignore[assignment]
+
+
+def test_a_vector_that_names_no_horizon_is_cut_off_at_the_tasks() -> None:
+    vector = open_vector(replace(task("PointCircle"), vector=Endless, horizon=2), 1)
+    vector.reset(np.array([0]), [0])
+    assert [vector.step(np.array([0]), np.zeros((1, 2))).truncated[0] for _ in range(2)] == [False, True]
 
 
 @pytest.mark.parametrize(

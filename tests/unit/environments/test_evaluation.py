@@ -2,15 +2,52 @@
 
 import os
 import signal
+import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from acting import Faulty, drift_task, feedback, targets
+from acting import Drift, Faulty, drift_task, feedback, targets
 from lifesafe._random import integer
 from lifesafe.environments import Evaluator, evaluate, open_vector, rollout, task
+from lifesafe.environments.evaluation import episode_seeds
 from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.returns import Returns
+
+
+@dataclass(frozen=True)
+class Flaky:
+    """Makes a Drift some of whose episodes end their process, each so many times."""
+
+    faults: dict[int, int]  # by the seed of the episode
+    marks: Path  # where each fault leaves a file
+
+    def __call__(self) -> Drift:
+        return _FlakyDrift(self)
+
+
+class _FlakyDrift(Drift):
+    def __init__(self, flaky: Flaky) -> None:
+        self._flaky = flaky
+
+    def step(self, action: np.ndarray) -> Any:
+        seed = self.episode_seed or 0
+        done = len(list(self._flaky.marks.glob(f"{seed}-*")))
+        if self.steps == 0 and done < self._flaky.faults.get(seed, 0):
+            (self._flaky.marks / f"{seed}-{done}").touch()
+            os._exit(3)
+        return super().step(action)
+
+
+class Slow(Drift):
+    """Takes half a second to be made."""
+
+    def __init__(self) -> None:
+        time.sleep(0.5)
+
 
 DRIFT = drift_task()
 POLICY = feedback(DRIFT)
@@ -70,14 +107,47 @@ def test_a_hanging_or_failing_environment_is_run_again(fault: str, timeout: floa
     seed = integer(0, "evaluate", 2)
     faulty = drift_task(Faulty(fault, seed=seed, mark=str(tmp_path / "mark")))
     with pytest.warns(RuntimeWarning, match="were run again from their seeds"):
-        returns = evaluate(POLICY, faulty, TARGET, 5, workers=1, timeout=timeout)
-    assert returns == evaluate(POLICY, DRIFT, TARGET, 5)
+        returns = evaluate(POLICY, faulty, TARGET, 3, workers=1, timeout=timeout)
+    assert returns == evaluate(POLICY, DRIFT, TARGET, 3)
+
+
+@pytest.mark.parametrize("faults", [(1, 1, 1), (3, 0, 1)])
+def test_faults_of_several_episodes_are_not_added_up(faults: tuple[int, ...], tmp_path: Path) -> None:
+    flaky = Flaky(dict(zip(episode_seeds(0, 3), faults, strict=True)), tmp_path)
+    with pytest.warns(RuntimeWarning, match=rf"{sum(faults)} worker process\(es\) crashed or hung"):
+        returns = evaluate(POLICY, drift_task(flaky), TARGET, 3, workers=1)
+    assert returns == evaluate(POLICY, DRIFT, TARGET, 3)
+    assert len(list(tmp_path.iterdir())) == sum(faults)
+
+
+@pytest.mark.parametrize(("episodes", "alone"), [(1, True), (3, False)])
+def test_an_episode_is_given_up_after_three_faults_of_its_own(episodes: int, alone: bool, tmp_path: Path) -> None:
+    last = episode_seeds(0, episodes)[-1]
+    flaky = Flaky({last: 99}, tmp_path)
+    with pytest.raises(
+        EpisodeError, match=f"lost 3 workers over the episode with seed {last}: it ended with exit code 3"
+    ):
+        evaluate(POLICY, drift_task(flaky), TARGET, episodes, workers=1)
+    assert len(list(tmp_path.iterdir())) == (3 if alone else 4), "in company nobody knows whose fault it was"
+
+
+def test_time_is_given_for_each_environment_of_a_worker() -> None:
+    slow = drift_task(Slow)
+    with Evaluator(POLICY, slow, workers=1, timeout=1.0) as evaluator:
+        assert evaluator.evaluate(TARGET, 4) == evaluate(POLICY, DRIFT, TARGET, 4)  # a replacement would warn
+
+
+def test_a_worker_that_hangs_is_told_of_with_what_helps() -> None:
+    hanging = drift_task(Faulty("hang", seed=integer(0, "evaluate", 0)))
+    words = r"it said nothing for 1 s; .* give a larger timeout, or workers = 0, which waits as long as it takes"
+    with pytest.raises(EpisodeError, match=words):
+        evaluate(POLICY, hanging, TARGET, 1, workers=1, timeout=1.0)
 
 
 def test_an_episode_that_always_fails_is_given_up_with_the_reason_and_the_next_call_works() -> None:
     seed = integer(0, "evaluate", 2)
     with Evaluator(POLICY, drift_task(Faulty("raise", seed=seed)), workers=1) as evaluator:
-        with pytest.raises(EpisodeError, match=r"lost 3 workers over the same episodes(.|\n)*the gripper is stuck"):
+        with pytest.raises(EpisodeError, match=r"lost 3 workers over the episode with(.|\n)*the gripper is stuck"):
             evaluator.evaluate(TARGET, 5)
         assert evaluator.evaluate(TARGET, 2) == evaluate(POLICY, DRIFT, TARGET, 2)
 
@@ -97,12 +167,21 @@ def test_impossible_settings_are_refused(settings: dict[str, int]) -> None:
         Evaluator(POLICY, DRIFT, **settings)
 
 
+def test_workers_of_workers_are_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r'Got workers = 2 and backend = "workers".*leave out backend, or give workers = 0'
+    ):
+        Evaluator(POLICY, DRIFT, workers=2, backend="workers")
+    expected = evaluate(POLICY, DRIFT, TARGET, 2)
+    assert evaluate(POLICY, DRIFT, TARGET, 2, workers=0, backend="workers") == expected
+
+
 def test_no_episode_and_no_target_are_refused() -> None:
     with pytest.raises(ConfigError, match="Give at least 1 episode; got 0"):
         evaluate(POLICY, DRIFT, TARGET, 0)
     with pytest.raises(ConfigError, match="Got 0 targets"):
         evaluate(POLICY, DRIFT, [])
-    with pytest.raises(TrialError, match="The target asks for 1 costs, task 'Drift' has 2"):
+    with pytest.raises(TrialError, match=r"The target Returns\(.*\) asks for 1 costs, the task has 2"):
         evaluate(POLICY, DRIFT, Returns(1.0, 1.0))
 
 

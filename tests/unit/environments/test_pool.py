@@ -7,6 +7,7 @@ import pytest
 
 from lifesafe.environments import open_vector, task
 from lifesafe.environments.velocity import TASKS
+from lifesafe.errors import EpisodeError
 
 pytest.importorskip("envpool")
 
@@ -56,3 +57,27 @@ def test_without_exact_seeds_the_same_calls_give_the_same_episodes() -> None:
     assert np.array_equal(seen, run(False, [1, 2, 1, 1]))
     assert np.array_equal(seen[:2], run(True, [1, 2, 1, 1])[:2])
     assert len(np.unique(seen, axis=0)) == 4
+
+
+class Blind:
+    """A pool that sees nothing in one entry."""
+
+    def __init__(self, pool: Any, entry: int) -> None:
+        self._pool, self._entry = pool, entry
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def recv(self) -> Any:
+        seen, *rest = self._pool.recv()
+        return np.where(np.arange(len(seen))[:, None] == self._entry, np.nan, seen), *rest
+
+
+def test_an_observation_that_is_not_finite_is_blamed_on_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    vector: Any = open_vector(task("HopperVelocity"), 2, backend="envpool")
+    made = vector._module.make_gymnasium
+    monkeypatch.setattr(vector._module, "make_gymnasium", lambda *args, **settings: Blind(made(*args, **settings), 1))
+    vector.reset(np.arange(2), [0, 1])
+    with pytest.raises(EpisodeError, match="The environment of task 'HopperVelocity' gave nan as entry 0 of an obs"):
+        vector.step(np.arange(2), np.zeros((2, 3)))
+    vector.close()

@@ -71,7 +71,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
 
 
 def test_limits_can_be_given() -> None:
-    assert task("CarCircle", limits=40.0).limits == (40.0,)
+    assert task("CarCircle", limits=40.0).limits == task("CarCircle", limits=[40.0]).limits == (40.0,)
     assert task("CarCircle").limits == (20.0,)
     with pytest.raises(ConfigError, match="Got 2 limits for 1 costs; give one limit per cost"):
         task("CarCircle", limits=(1.0, 2.0))

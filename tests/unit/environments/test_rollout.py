@@ -1,5 +1,6 @@
 """Rollouts: the same episodes, however many run side by side."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 from acting import Drift, Feedback, drift_task, feedback, targets
 from lifesafe.environments import Rollout, Task, open_vector, rollout, task
-from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.environments.rollout import Outcome, jobs_of, play
+from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.returns import Returns
 
 SEEDS = list(range(100, 113))
@@ -110,6 +112,52 @@ def test_targets_and_seeds_must_fit() -> None:
             rollout(feedback(drift), vector, targets(count), seeds)
 
 
+class Unasked:
+    """A policy that must not be asked."""
+
+    def actor(self, targets: object) -> Any:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("backend", ["process", "native"])
+def test_targets_need_as_many_costs_as_the_environments(backend: Any) -> None:
+    vector = open_vector(drift_task() if backend == "process" else task("PointCircle"), 2, backend=backend)
+    asked = [Returns(1.0, [0.0] * vector.costs), Returns(1.0, (0.0, 0.0, 0.0))]
+    with pytest.raises(TrialError, match=rf"asks for 3 costs, the task has {vector.costs}; give one each"):
+        rollout(Unasked(), vector, asked, [0, 1])
+
+
+def test_what_ended_is_told_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    vector, told = open_vector(drift_task(), 1), dict[int, Outcome]()
+    ticks = play(feedback(drift_task()), vector, jobs_of(targets(2), [0, 1], 2))
+    assert next(ticks) == (1, {})  # the first episode is under way
+    monkeypatch.setattr(vector, "reset", stuck)
+    with pytest.raises(OSError, match="stuck"):
+        note(ticks, told)
+    assert list(told) == [0]
+
+
+def note(ticks: Iterator[tuple[int, dict[int, Outcome]]], told: dict[int, Outcome]) -> None:
+    for _, finished in ticks:
+        told.update(finished)
+
+
+def stuck(rows: object, seeds: object) -> None:
+    raise OSError("stuck")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_fewer_rows_than_there_are_can_be_used(rows: int) -> None:
+    vector = open_vector(drift_task(), 4)
+    begun: list[int] = []
+    reset = vector.reset
+    vector.reset = lambda named, seeds: (begun.extend(named), reset(named, seeds))[1]  # type: ignore[method-assign]
+    done = dict[int, Outcome]()
+    note(play(feedback(drift_task()), vector, jobs_of(targets(13), SEEDS, 2), rows=rows), done)
+    assert set(begun) == set(range(rows))
+    assert [done[number].returns for number in range(13)] == run(drift_task(), 4).returns
+
+
 class Confused(Feedback):
     """Gives no numbers."""
 
@@ -127,6 +175,28 @@ def test_a_policy_that_gives_no_number_is_named() -> None:
 def test_a_reward_that_is_no_number_is_named() -> None:
     with pytest.raises(EpisodeError, match=r"A step earned nan and cost .*; every number must be finite"):
         rollout(feedback(drift_task()), open_vector(drift_task(Broken), 2), targets(2), [0, 1])
+
+
+class Boxed(Drift):
+    """Gives its rewards as arrays, as environments did once."""
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward]), *rest
+
+
+class Split(Drift):
+    """Gives two rewards."""
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, 0.0]), *rest
+
+
+def test_a_reward_may_be_an_array_of_one_number() -> None:
+    assert run(drift_task(Boxed), 4).returns == run(drift_task(), 4).returns
+    with pytest.raises(ConfigError, match=r"A step of task 'Drift' earned array\(.*\); a reward is one number"):
+        run(drift_task(Split), 4)
 
 
 class Broken(Drift):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from acting import Drift, drift_task
@@ -45,6 +46,26 @@ def test_limits_are_replaced_and_nothing_else() -> None:
     changed = given.with_limits((1.0, 2.0))
     assert changed.limits == (1.0, 2.0)
     assert changed.with_limits(given.limits) == given
+
+
+@pytest.mark.parametrize("limits", [[1, 2.0], np.array([1.0, 2.0], dtype=np.float32), range(1, 3)])
+def test_limits_come_in_any_sequence(limits: Any) -> None:
+    assert drift_task().with_limits(limits) == drift_task(limits=(1.0, 2.0)) == drift_task(limits=limits)
+
+
+def test_one_cost_may_have_a_plain_number_for_a_limit() -> None:
+    plain = drift_task(limits=20, largest_costs=np.float64(3.0))
+    assert plain == drift_task(limits=(20.0,), largest_costs=(3.0,))
+    assert plain.with_limits(5).limits == (5.0,)
+
+
+@pytest.mark.parametrize("limits", [None, "20", ["much"], [[1.0, 2.0]], [1.0, [2.0]], True])
+def test_limits_that_are_no_numbers_are_refused(limits: Any) -> None:
+    rule = "limits must be a number, or a sequence with one number per cost; got "
+    with pytest.raises(ConfigError, match=f"Task 'Drift': {rule}"):
+        drift_task(limits=limits)
+    with pytest.raises(ConfigError, match=f"^{rule}"):
+        drift_task().with_limits(limits)
 
 
 def test_data_of_another_task_are_refused() -> None:
