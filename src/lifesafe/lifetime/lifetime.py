@@ -8,7 +8,7 @@ is remembered, so there is nothing to get out of step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -350,7 +350,11 @@ class Lifetime:
             return
         assert self._fingerprint is not None
         own = Identity(type(self.config).__name__, to_plain(self.config), self._fingerprint, self.seed)
-        own.check(trained_as(self.directory).plain(), self.directory / "policy")
+        trained = trained_as(self.directory)
+        if trained.method == own.method:  # settings that came later have their defaults there
+            config = to_plain(from_plain(type(self.config), trained.config, str(self.directory / "policy")))
+            trained = replace(trained, config=config)
+        own.check(trained.plain(), self.directory / "policy")
 
     def _has_events(self) -> bool:
         return bool(read_events(self.directory / JOURNAL))

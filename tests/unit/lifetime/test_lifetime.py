@@ -1,5 +1,6 @@
 """A life: its phases, what it refuses, and that it goes on as if it had never stopped."""
 
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from lifesafe.lifetime.lifetime import _relabels
 from lifesafe.lifetime.trials import run_trial
 from lifesafe.optimizer import SafeOptimizer, Schedule, Stage
 from lifesafe.optimizer.journal import read_events
-from lifesafe.policies import CDTConfig, load, save, train
+from lifesafe.policies import CDTConfig, RvSConfig, load, save, train
 from lifesafe.returns import Returns
 from logs import by_luck
 from small_life import CONFIG, data, small_life
@@ -111,6 +112,18 @@ def test_a_policy_of_another_training_is_not_taken_for_that_of_the_life(lived: P
     shutil.copytree(tmp_path / "run" / "policy", life / "policy")
     with pytest.raises(ConfigError, match=r"belongs to another training.*seed 3 there, 2 here"):
         Lifetime.open(life)
+
+
+def test_a_policy_from_before_a_setting_existed_is_still_that_of_the_life(lived: Path, tmp_path: Path) -> None:
+    life = copied(lived, tmp_path)
+    manifest = json.loads((life / "policy" / "manifest.json").read_text())
+    setting = next(
+        name for name, value in manifest["training"]["config"].items() if value == getattr(RvSConfig(), name)
+    )
+    del manifest["training"]["config"][setting]
+    (life / "policy" / "manifest.json").write_text(json.dumps(manifest))
+    with Lifetime.open(life) as opened:
+        assert opened.phase is Phase.OPERATE
 
 
 def test_a_policy_that_does_not_say_how_it_was_trained_is_not_operated(lived: Path, tmp_path: Path) -> None:
