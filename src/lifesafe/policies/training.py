@@ -107,7 +107,7 @@ def train(
     root = None if directory is None else Path(directory)
     check_log(log, root)
     schedule = _Schedule(config.steps, log_every, validate_every, checkpoint_every)
-    with _private_random_state(place, seed):
+    with _private_random_state(place, seed), _without_subnormals():
         if root is None:
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
             return _Training(learner, schedule, place, progress).run()
@@ -327,6 +327,21 @@ def _private_random_state(device: torch.device, seed: int) -> Iterator[None]:
         yield
     finally:
         set_random_state(device, before)
+
+
+@contextlib.contextmanager
+def _without_subnormals() -> Iterator[None]:
+    """Let numbers below 1e-38 be 0, and give the caller's way back at the end.
+
+    They are as good as 0, and processors are slow with them. Weights that decay and averages of gradients that vanish
+    end there: after 5000 steps of CCAC a third of a network, and a step took twenty times as long as the first.
+    """
+    before = float(torch.tensor(2e-38) * 0.1) == 0.0  # torch does not tell otherwise
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(before)
 
 
 @contextlib.contextmanager

@@ -285,6 +285,23 @@ def test_a_policy_folder_that_holds_something_else_is_refused_before_the_trainin
     assert same(train(SMALL, small_dataset(), directory=tmp_path), train(SMALL, small_dataset()))
 
 
+def test_subnormal_numbers_are_flushed_while_training_and_only_then() -> None:
+    def tiny() -> float:
+        return float(torch.tensor(2e-38) * 0.1)
+
+    seen: list[float] = []
+    assert tiny() > 0
+    train(SMALL, small_dataset(), progress=lambda now: seen.append(tiny()))
+    assert set(seen) == {0.0}
+    assert tiny() > 0
+    torch.set_flush_denormal(True)
+    try:
+        train(SMALL, small_dataset())
+        assert tiny() == 0
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_progress_tells_step_metrics_and_time_left() -> None:
     told: list[Progress] = []
     train(SMALL, small_dataset(), log_every=10, validate_every=20, progress=told.append)
