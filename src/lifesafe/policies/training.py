@@ -334,7 +334,7 @@ def _without_subnormals() -> Iterator[None]:
     """Let numbers below 1e-38 be 0, and give the caller's way back at the end.
 
     They are as good as 0, and processors are slow with them. Weights that decay and averages of gradients that vanish
-    end there: after 5000 steps of CCAC a third of a network, and a step took twenty times as long as the first.
+    end there: after 5000 steps of CCAC nearly half of a layer, and a step took twenty times as long as the first.
     """
     before = float(torch.tensor(2e-38) * 0.1) == 0.0  # torch does not tell otherwise
     torch.set_flush_denormal(True)
