@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 
 from lifesafe._random import generator
 from lifesafe.environments.task import Task
-from lifesafe.environments.vector import Rows, Step
+from lifesafe.environments.vector import OnRows, Rows, Step
 from lifesafe.errors import ConfigError
 
 HORIZON = 200
@@ -88,7 +88,7 @@ class Physics:
             raise ConfigError(f"sensor_bias is one finite number for x and one for y; got {self.sensor_bias}.")
 
 
-class PointCircle:
+class PointCircle(OnRows):
     """Many points, each in an arena of its own, all stepped at once (a `Vector`).
 
     What is seen of a point: 0.1 p, 0.2 v and 0.1 (|p| - RADIUS), five numbers.
@@ -114,16 +114,6 @@ class PointCircle:
         self._velocity = np.zeros((size, 2))
         self._slippery = np.zeros(size)  # where in the spread of frictions the episode is, from -1 to 1
         self._gusts = np.zeros((size, HORIZON, 2))  # drawn at reset: what other rows do then changes nothing
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return self._rows.size
-
-    @property
-    def costs(self) -> int:
-        """How many costs a step has."""
-        return self._rows.costs
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m 5"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""

@@ -19,7 +19,7 @@ from jaxtyping import Float, Float32, Int
 
 from lifesafe._optional import require
 from lifesafe.environments.task import Task
-from lifesafe.environments.vector import Rows, Step, check_seen
+from lifesafe.environments.vector import OnRows, Rows, Step, check_seen
 from lifesafe.environments.velocity import Velocity
 from lifesafe.errors import ConfigError
 
@@ -42,7 +42,7 @@ class _Route:
     place_of: Int[np.ndarray, " n"]  # of every entry of the pool, asked for or not
 
 
-class EnvPool:
+class EnvPool(OnRows):
     """Velocity tasks in EnvPool (a `Vector`).
 
     Args:
@@ -65,16 +65,6 @@ class EnvPool:
         self._threads = threads or (alone and os.cpu_count()) or 1
         self._pools: list[_Pool] = []
         self._routed: tuple[Int[np.ndarray, " m"], list[_Route]] | None = None  # the last rows, and the way to them
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return self._rows.size
-
-    @property
-    def costs(self) -> int:
-        """How many costs a step has."""
-        return self._rows.costs
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen."""

@@ -155,13 +155,10 @@ def check_seen(observations: Float[np.ndarray, "m o"], task: Task) -> None:
         )
 
 
-class InProcess:
-    """Gymnasium environments one after the other in this process, each made when its row is first reset."""
+class OnRows:
+    """A vector that keeps its books in `Rows`."""
 
-    def __init__(self, task: Task, size: int) -> None:
-        self._task = task
-        self._rows = Rows(task, size)
-        self._environments: dict[int, Any] = {}
+    _rows: Rows
 
     @property
     def size(self) -> int:
@@ -172,6 +169,15 @@ class InProcess:
     def costs(self) -> int:
         """How many costs a step has."""
         return self._rows.costs
+
+
+class InProcess(OnRows):
+    """Gymnasium environments one after the other in this process, each made when its row is first reset."""
+
+    def __init__(self, task: Task, size: int) -> None:
+        self._task = task
+        self._rows = Rows(task, size)
+        self._environments: dict[int, Any] = {}
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
@@ -213,22 +219,12 @@ class InProcess:
         return observation
 
 
-class Shortened:
+class Shortened(OnRows):
     """A vector whose episodes are cut off at the horizon of a task, if they last that long (a `Vector`)."""
 
     def __init__(self, vector: Vector, task: Task) -> None:
         self._vector = vector
         self._rows = Rows(task, vector.size)
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return self._rows.size
-
-    @property
-    def costs(self) -> int:
-        """How many costs a step has."""
-        return self._rows.costs
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""

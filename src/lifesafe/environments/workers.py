@@ -14,14 +14,14 @@ import numpy as np
 from jaxtyping import Float, Float32, Int
 
 from lifesafe.environments.task import Task
-from lifesafe.environments.vector import InProcess, Rows, Step
+from lifesafe.environments.vector import InProcess, OnRows, Rows, Step
 from lifesafe.environments.worker import ATTEMPTS, Worker, WorkerLost
 from lifesafe.errors import ConfigError, EpisodeError
 
 _logger = logging.getLogger(__name__)
 
 
-class Workers:
+class Workers(OnRows):
     """Gymnasium environments in worker processes, several in each (a `Vector`).
 
     A worker that crashes or hangs is replaced, and its episodes are run again from their seeds up to where they
@@ -43,16 +43,6 @@ class Workers:
         self._actions: dict[int, list[np.ndarray]] = {}
         self._workers = [self._start(number) for number in range(min(workers, size))]
         self.replaced = 0
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return self._rows.size
-
-    @property
-    def costs(self) -> int:
-        """How many costs a step has."""
-        return self._rows.costs
 
     @property
     def pids(self) -> list[int | None]:
