@@ -2,48 +2,72 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lifesafe._config import toml_text
-from lifesafe.errors import GuaranteeWarning
+from lifesafe.errors import GuaranteeWarning, NoSafeTargetError
 from lifesafe.operation import Operation
-from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Trial
-from lifesafe.report.simulation import Simulation
 from lifesafe.returns import Returns
+from lifesafe.safety import Problem, SafeOptimizer, Trial
+from lifesafe.safety.problem import Target
 
-SIMULATION = Simulation(family="conservative", seed=1)
+System = Callable[[Trial], list[Returns]]
+LIMIT = 20.0
 
 
-def problem(**settings: object) -> Problem:
-    return replace(SIMULATION.problem(0.1), cost_bounds=(200.0,), **settings)
+def problem(**settings: Any) -> Problem:
+    """Return the problem of `system`: one cost, with a stop unless told otherwise."""
+    box = {"axes": {"reward": (0, 500), "cost": (0, 60)}, "starts": [Returns(200, 2)], "limits": LIMIT}
+    return Problem(**({"stop_at": 60.0, "episodes": 120} | box | settings))
 
 
-def search(optimizer: SafeOptimizer, run_trial: Callable[[Trial], list[Returns]] = SIMULATION.run) -> None:
+def episode(rng: np.random.Generator, reward: float, mean: float, stop: float = 61.0) -> Returns:
+    """Return an episode whose cost comes in lumps of four, up to a stop."""
+    return Returns(float(rng.normal(reward, 12)), min(4.0 * rng.poisson(max(mean, 0.0) / 4), stop))
+
+
+def means(target: Target) -> tuple[float, float]:
+    """Return mean reward and mean cost of a target of returns: eager targets cost more than they say."""
+    assert isinstance(target, Returns)
+    return min(target.reward, 260 + 4 * target.costs[0]), 1 + 0.4 * target.costs[0] + 9 * (target.reward / 500) ** 2
+
+
+def system(seed: int = 0, stop: float = 61.0) -> System:
+    rng = np.random.default_rng(seed)
+    return lambda trial: [episode(rng, *means(target), stop) for target in trial.targets]
+
+
+def search(optimizer: SafeOptimizer, run: System, trials: int = 10**6) -> None:
+    """Run trials until the search is over or held, or so many were told."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GuaranteeWarning)
-        while trial := optimizer.ask():
-            optimizer.tell(trial, run_trial(trial))
+        while trials > 0 and (trial := optimizer.ask()):
+            optimizer.tell(trial, run(trial))
+            trials -= 1
 
 
-def served(operation: Operation, mean: float, episodes: int, seed: int, together: int = 5) -> None:
+def serve(operation: Operation, mean: float, episodes: int, seed: int) -> None:
     """Serve episodes of some mean cost, until there are enough or operation halts."""
     rng = np.random.default_rng(seed)
     while episodes > 0 and operation.target is not None:
-        costs = np.minimum(rng.poisson(mean, together), 200)
-        reward = operation.target.reward
-        operation.tell([Returns(float(rng.normal(reward, 10)), float(cost)) for cost in costs])
-        episodes -= together
+        operation.tell([episode(rng, 300.0, mean) for _ in range(5)])
+        episodes -= 5
 
 
-def plain(path: Path, trials: int = 12) -> Path:
-    """A run of the optimizer alone, on a simulated system."""
-    SIMULATION.write(path)
-    with SafeOptimizer.open(path, problem(), Schedule(trials=trials, exploration=2 * trials // 3)) as optimizer:
-        search(optimizer)
+def searched(path: Path, run: System | None = None, /, **settings: Any) -> Path:
+    """A whole search, and nothing else."""
+    with SafeOptimizer.open(path, problem(**settings)) as optimizer:
+        search(optimizer, run or system())
     return path
+
+
+def short(path: Path) -> Path:
+    """A search that is over soon."""
+    return searched(path, episodes=50)
 
 
 def begun(path: Path) -> Path:
@@ -62,137 +86,187 @@ def asked(path: Path) -> Path:
 def operated(path: Path, task: str = "PointCircle") -> Path:
     """A life in operation without an alarm, with a run.toml."""
     manifest = {
-        "run": {"task": task, "limits": [20.0], "seed": 0, "delta": 0.1, "start": "data"},
+        "run": {"task": task, "limits": [LIMIT], "seed": 0, "delta": 0.1, "start": "data"},
         "data": {"file": "none", "fingerprint": "8080087c" * 8},
         "policy": {"kind": "CDT", "config": {"steps": 600}},
         "versions": {"python": "3.11", "lifesafe": "0.1.0"},
     }
-    with SafeOptimizer.open(path, problem(), Schedule(trials=12, exploration=8, certification="betting")) as optimizer:
-        search(optimizer)
-        operation = Operation(optimizer)
-        operation.begin()
-        served(operation, 12.0, 40, seed=0)
+    _then(short(path), lambda operation: serve(operation, 12.0, 40, seed=0))
     (path / "run.toml").write_text(toml_text(manifest), encoding="utf-8")
     return path
 
 
 def alarmed(path: Path) -> Path:
     """The cost rises in operation: an alarm, a fallback, and quiet afterwards."""
-    with SafeOptimizer.open(path, problem(), Schedule(trials=12, exploration=8)) as optimizer:
-        search(optimizer)
-        operation = Operation(optimizer)
-        operation.begin()
-        served(operation, 12.0, 60, seed=0)
-        while operation.monitor is not None and len(operation_alarms(optimizer)) < 1:
-            served(operation, 38.0, 5, seed=operation.episodes)
-        served(operation, 6.0, 60, seed=1)
-    return path
+
+    def story(operation: Operation) -> None:
+        serve(operation, 12.0, 60, seed=0)
+        first = operation.target
+        while operation.target == first:
+            serve(operation, 44.0, 5, seed=operation.episodes)
+        serve(operation, 3.0, 60, seed=1)
+
+    return _then(searched(path), story)
 
 
 def halted(path: Path) -> Path:
     """The cost rises and stays high whatever is served: alarms, fallbacks, a halt."""
-    with SafeOptimizer.open(path, problem(), Schedule(trials=12, exploration=8)) as optimizer:
-        search(optimizer)
-        operation = Operation(optimizer)
-        operation.begin()
-        served(operation, 12.0, 30, seed=0)
-        served(operation, 45.0, 10_000, seed=1)
+
+    def story(operation: Operation) -> None:
+        serve(operation, 12.0, 30, seed=0)
+        serve(operation, 45.0, 10_000, seed=1)
         assert operation.halted is not None
-    return path
 
-
-def operation_alarms(optimizer: SafeOptimizer) -> list[dict[str, object]]:
-    return [body for kind, body in optimizer.operation if kind == "alarm"]
+    return _then(searched(path), story)
 
 
 def two_costs(path: Path) -> Path:
     """Two costs, in operation."""
-    axes = [np.linspace(0, 500, 21), np.linspace(0, 60, 13), np.linspace(0, 3, 9)]
-    both = Problem.on_grid(axes, seeds=[Returns(200, (0, 0))], limits=(20.0, 1.0), cost_bounds=(200.0, 20.0))
+    axes = {"reward": (0, 500), "cost 1": (0, 60), "cost 2": (0, 3)}
     rng = np.random.default_rng(0)
 
-    def run_trial(trial: Trial) -> list[Returns]:
-        first = rng.poisson(1 + 0.4 * trial.target.costs[0] + trial.target.reward / 100, trial.episodes)
-        second = rng.poisson(0.02 + 0.2 * trial.target.costs[1], trial.episodes)
-        rewards = rng.normal(trial.target.reward, 10, trial.episodes)
-        return [Returns(float(r), (float(a), float(b))) for r, a, b in zip(rewards, first, second, strict=True)]
+    def run(trial: Trial) -> list[Returns]:
+        found = []
+        for target in trial.targets:
+            assert isinstance(target, Returns)
+            first = rng.poisson(1 + 0.4 * target.costs[0] + target.reward / 100)
+            second = rng.poisson(0.02 + 0.2 * target.costs[1])
+            found.append(Returns(float(rng.normal(target.reward, 10)), (min(first, 60), min(second, 4))))
+        return found
 
-    with SafeOptimizer.open(path, both, Schedule(trials=12, exploration=8, reach=0.2)) as optimizer:
-        search(optimizer, run_trial)
-        operation = Operation(optimizer)
-        target = operation.begin()
-        assert target is not None
+    searched(path, run, axes=axes, starts=[Returns(200, (0, 0))], limits=(LIMIT, 1.0), stop_at=(60.0, 3.0))
+
+    def story(operation: Operation) -> None:
         for _ in range(4):
-            episodes = zip(rng.poisson(4, 5), rng.poisson(0.2, 5), strict=True)
-            operation.tell([Returns(target.reward, (float(a), float(b))) for a, b in episodes])
+            operation.tell([Returns(300, (float(a), float(b))) for a, b in zip(rng.poisson(4, 5), [0, 0, 1, 0, 0])])
+
+    return _then(path, story)
+
+
+def knobs(path: Path) -> Path:
+    """Three knobs, with an incident that is assumed."""
+    return searched(
+        path, _of_knobs(), axes={"speed": (0, 2, "m/s"), "gain": (0, 1), "tilt": (-1, 1)},
+        starts=[{"speed": 0.5, "gain": 0.1, "tilt": 0.0}], rewards=(0, 900), stop_at=None, episodes=90,
+    )  # fmt: skip
+
+
+def one_knob(path: Path) -> Path:
+    """One knob."""
+    settings: dict[str, Any] = {"axes": {"speed": (0, 2, "m/s")}, "starts": [{"speed": 0.4}], "rewards": (0, 900)}
+    return searched(path, _of_knobs(), episodes=90, **settings)
+
+
+def listed(path: Path) -> Path:
+    """A finite list of targets, any episode of which may cost as much as its horizon allows."""
+    targets = [Returns(reward, cost) for reward in (150, 200, 250, 300) for cost in (2, 10, 20, 30)]
+    return searched(path, targets=targets, stop_at=None, incident="horizon", largest=50.0, episodes=100)
+
+
+def total(path: Path) -> Path:
+    """The promise on the total, with an account, in operation."""
+    return _then(searched(path, promise="total", stop_at=40.0, episodes=150), lambda each: serve(each, 6.0, 40, seed=2))
+
+
+def sure(path: Path) -> Path:
+    """The stop is so low that every single episode keeps the limit."""
+    return searched(path, system(stop=19.0), stop_at=18.0, episodes=60)
+
+
+def held(path: Path) -> Path:
+    """A trial that was thought safe is clearly above the limit, and the search waits for somebody to confirm."""
+    with SafeOptimizer.open(path, problem(stop_at=None)) as optimizer:
+        search(optimizer, system(), 3)
+        search(optimizer, lambda trial: [Returns(100.0, 55.0 + i % 7) for i in range(trial.episodes)], 1)
+        assert optimizer.held is not None
+    return path
+
+
+def confirmed(path: Path) -> Path:
+    """It is confirmed, and the search goes on."""
+    with SafeOptimizer.open(held(path)) as optimizer:
+        optimizer.confirm("a wheel was loose; it is mended")
+        search(optimizer, system(1))
+    return path
+
+
+def breached(path: Path) -> Path:
+    """The stop did not work in one episode."""
+    with SafeOptimizer.open(path, problem(stop_at=40.0)) as optimizer:
+        search(optimizer, system(stop=41.0), 3)
+        search(optimizer, lambda trial: [Returns(200.0, 95.0), *system(5, 41.0)(trial)[1:]], 1)
+    return path
+
+
+def retracted(path: Path) -> Path:
+    """Two trials were told wrongly; of one the true episodes are known."""
+    with SafeOptimizer.open(path, problem()) as optimizer:
+        search(optimizer, system(), 5)
+        optimizer.retract(3, "the log of another machine")
+        optimizer.retract(4, "costs in seconds", [Returns(210.0, 4.0), Returns(190.0, 8.0)])
+        search(optimizer, system(3), 3)
     return path
 
 
 def other_limit(path: Path) -> Path:
     """The limit is raised after some trials."""
-    SIMULATION.write(path)
-    with SafeOptimizer.open(path, problem(), Schedule(trials=8, exploration=5)) as optimizer:
-        search(optimizer)
+    with SafeOptimizer.open(path, problem(episodes=50)) as optimizer:
+        search(optimizer, system())
         optimizer.change_limits(26.0)
-        search(optimizer)
+        search(optimizer, system(1))
     return path
 
 
-def violated(path: Path) -> Path:
-    """A reckless search that breaks the limit; what is near is closed."""
-    world = Simulation(family="cliff", seed=1)
-    world.write(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GuaranteeWarning)
-        reckless = Schedule(risk="fixed", multiplier=0.3, reach=0.2, trials=15)
-        with SafeOptimizer.open(path, replace(world.problem(0.1), trust_prior=True), reckless) as optimizer:
-            search(optimizer, world.run)
-    return path
+def failed(path: Path) -> Path:
+    """Both starts cost too much: there is nothing to search from."""
+    with SafeOptimizer.open(path, problem(starts=[Returns(200, 2), Returns(100, 2)])) as optimizer:
+        try:
+            search(optimizer, lambda trial: [Returns(1.0, 45.0)] * trial.episodes)
+        except NoSafeTargetError:
+            return path
+    raise AssertionError("a start was trusted")
 
 
-def frozen(path: Path) -> Path:
-    """Costs jump far above what was predicted until the search is frozen."""
-    rng = np.random.default_rng(3)
-    told = 0
+def _of_knobs() -> System:
+    rng = np.random.default_rng(1)
 
-    def run_trial(trial: Trial) -> list[Returns]:
-        nonlocal told
-        told += 1
-        mean = 0.5 if told < 4 or trial.index in seeds else 17.0
-        rewards = rng.normal(trial.target.reward, 10, trial.episodes)
-        return [Returns(float(r), float(c)) for r, c in zip(rewards, rng.poisson(mean, trial.episodes), strict=True)]
+    def run(trial: Trial) -> list[Returns]:
+        found = []
+        for target in trial.targets:
+            assert isinstance(target, dict)
+            speed, gain = target["speed"], target.get("gain", 0.3)
+            found.append(episode(rng, 400 * speed + 80 * gain, 1 + 6 * speed**2 + 4 * gain))
+        return found
 
-    seeds = problem().seeds
-    with SafeOptimizer.open(path, problem(), Schedule(trials=14, surprises=1)) as optimizer:
-        search(optimizer, run_trial)
-        assert optimizer.frozen
-    return path
+    return run
 
 
-def held(path: Path, told: int = 8) -> Path:
-    """A trial that was thought safe breaks the limit, and nothing new is tried any more; so many of 8 are told."""
-    with SafeOptimizer.open(path, problem(), Schedule(trials=8, on_violation="hold")) as optimizer:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", GuaranteeWarning)
-            while len(optimizer.trials) < told and (trial := optimizer.ask()):
-                unforeseen = len(optimizer.trials) == 5
-                episodes = [Returns(1.0, 90.0)] * trial.episodes if unforeseen else SIMULATION.run(trial)
-                optimizer.tell(trial, episodes)
-        assert optimizer.held_by == "violation"
+def _then(path: Path, story: Callable[[Operation], None]) -> Path:
+    with SafeOptimizer.open(path) as optimizer:
+        operation = Operation(optimizer)
+        operation.begin()
+        story(operation)
     return path
 
 
 KINDS: dict[str, Callable[[Path], Path]] = {
-    "plain": plain,
+    "searched": partial(searched),
     "begun": begun,
     "asked": asked,
     "operated": operated,
     "alarmed": alarmed,
     "halted": halted,
     "two_costs": two_costs,
-    "other_limit": other_limit,
-    "violated": violated,
-    "frozen": frozen,
+    "knobs": knobs,
+    "one_knob": one_knob,
+    "listed": listed,
+    "total": total,
+    "sure": sure,
     "held": held,
+    "confirmed": confirmed,
+    "breached": breached,
+    "retracted": retracted,
+    "other_limit": other_limit,
+    "failed": failed,
 }
 """All of them, by name."""

@@ -1,16 +1,15 @@
-"""A whole life in seconds: PointCircle, a small perceptron, few trials."""
+"""A whole life in seconds: PointCircle, a small perceptron, a short search."""
 
 from pathlib import Path
 from typing import Any
 
 from lifesafe.data import Dataset
 from lifesafe.environments import task
-from lifesafe.lifetime import Lifetime
-from lifesafe.optimizer import Schedule
+from lifesafe.lifetime import Lifetime, Search
 from lifesafe.policies import RvSConfig
 
 CONFIG = RvSConfig(steps=500, batch=256, width=32, dropout=0.0, held_out=0.0)
-SCHEDULE = Schedule(certification="betting", seed_episodes=120, trials=5, exploration=2, episodes=10)
+SEARCH = Search(episodes=80)
 _data: list[Dataset] = []
 
 
@@ -22,9 +21,6 @@ def data() -> Dataset:
 
 
 def small_life(directory: Path, limit: float = 20.0, **changes: Any) -> Lifetime:
-    """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none.
-
-    It is not dithered, unlike others, so that its few trials get somewhere.
-    """
-    settings: dict[str, Any] = {"data": data(), "schedule": SCHEDULE, "seed": 2, "dither": 0.0, **changes}
+    """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none."""
+    settings: dict[str, Any] = {"data": data(), "search": SEARCH, "seed": 2, **changes}
     return Lifetime.open(directory, task("PointCircle", limits=limit), CONFIG, **settings)

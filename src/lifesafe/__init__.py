@@ -3,17 +3,16 @@
 from lifesafe import errors
 from lifesafe.data import Dataset, Episode, read_dsrl, read_minari
 from lifesafe.environments import Task, evaluate, register, task, tasks
-from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage, Trial
 from lifesafe.returns import Returns
+from lifesafe.safety import Axis, Problem, SafeOptimizer, Trial
 
 __all__ = [
+    "Axis",
     "Dataset",
     "Episode",
     "Problem",
     "Returns",
     "SafeOptimizer",
-    "Schedule",
-    "Stage",
     "Task",
     "Trial",
     "errors",

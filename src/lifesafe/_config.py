@@ -2,7 +2,7 @@
 
 A *plain* value is a dict with string keys, a list, a string, a bool, an int, a finite float or None. A config
 is a frozen dataclass whose fields are such values, tuples, enums, `Literal` choices, or configs again. TOML
-has no null: there None is written as the string "none", and a field that may be None reads it back so.
+has no null: a key with None is left out there; who writes a file by hand says "none" for a field that may be None.
 """
 
 from __future__ import annotations
@@ -75,7 +75,11 @@ def read_toml(path: str | Path) -> dict[str, Any]:
 
 
 def toml_text(plain: Mapping[str, Any]) -> str:
-    """Return plain values as the text of a TOML file, tables after values; None becomes "none"."""
+    """Return plain values as the text of a TOML file, tables after values; keys with None are left out.
+
+    Raises:
+        ConfigError: If a value is not plain, or a list holds None, which TOML cannot say.
+    """
     _check_plain(plain)
     return "\n".join(_toml_lines(plain, ())).strip("\n") + "\n"
 
@@ -277,7 +281,7 @@ def _check_plain(value: Any, key: str = "") -> None:
 
 def _toml_lines(table: Mapping[str, Any], path: tuple[str, ...]) -> Iterable[str]:
     tables = {key: value for key, value in table.items() if isinstance(value, Mapping)}
-    values = {key: value for key, value in table.items() if key not in tables}
+    values = {key: value for key, value in table.items() if key not in tables and value is not None}
     if path and (values or not tables):
         yield f"\n[{'.'.join(_toml_key(name) for name in path)}]"
     for key, value in values.items():
@@ -297,13 +301,13 @@ def _toml_string(text: str) -> str:
 
 def _toml_value(value: Any) -> str:
     if value is None:
-        return _toml_string(_NONE)
+        raise ConfigError("A list with None cannot be written as TOML, which has no null.")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return _toml_string(value)
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items())
+        inner = ", ".join(f"{_toml_key(key)} = {_toml_value(item)}" for key, item in value.items() if item is not None)
         return f"{{{inner}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_toml_value(item) for item in value)}]"

@@ -6,27 +6,33 @@ import shlex
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from jaxtyping import Float
+from tyro.conf import Positional
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.console import FOUND, OK, bar, patience, print_json, progress_lines, say
-from lifesafe.coverage import SUITES, simulate, summarize, table
+from lifesafe.cli.console import FOUND, OK, OutFile, bar, patience, print_json, progress_lines, say, table
 from lifesafe.errors import ConfigError
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.report.deployment import conclude, deploy, find_directory
-from lifesafe.report.history import History
-from lifesafe.report.simulation import Simulation
-from lifesafe.theory.budget import LedgerBudget, ledger_budget, trial_budget
+from lifesafe.lab.coverage.deployment import Judge, Outcome, Row, draw_world, problem_for, search
+from lifesafe.lab.coverage.simulation import simulate
+from lifesafe.lab.coverage.suite import SUITES
+from lifesafe.lab.coverage.table import markdown, summarize
+from lifesafe.lab.coverage.worlds import World
+from lifesafe.returns import Returns, return_names
+from lifesafe.safety.problem import EPISODES, Promise
+from lifesafe.safety.recommendation import Recommendation
+from lifesafe.safety.search import SafeOptimizer, Trial
+from lifesafe.theory.budget import trial_budget
 from lifesafe.theory.kernels import Kernel
 from lifesafe.theory.laboratory import CASES, Settings, make_case, study
-from lifesafe.theory.laboratory.table import markdown
+from lifesafe.theory.laboratory.table import markdown as theorem1_table
 
 _MOST_CANDIDATES = 10_000  # of `theory budget`; the information gain looks at all pairs
 
 _WORST_CASE = """\
-This is a worst case over all maps that the prior allows, not what a run needs: a run is over after 30 trials
+This is a worst case over all maps that the prior allows, not what a run needs: a run is over after 150 episodes
 unless told otherwise. `lifesafe theory coverage` simulates what to expect."""
 
 
@@ -44,12 +50,10 @@ def theory_budget(
     cost_sd: float = 0.5,
     cost_noise: float = 0.1,
     episodes: int = 20,
-    share: float = 0.25,
-    visits: int = 15,
     literal: bool = False,
     json: bool = False,
 ) -> int:
-    """Tell how many trials Theorem 3 asks for, and how the ledger spends its risk.
+    """Tell how many trials Theorem 3 asks for.
 
     Rewards are in units of the range of the reward axis, costs in units of the limit. Theorem 3 is a worst case
     over all maps that the prior allows: read its numbers as "finite", not as a plan. The simulated deployments
@@ -75,8 +79,6 @@ def theory_budget(
         cost_sd: Prior deviation of each cost.
         cost_noise: Deviation of the mean cost of a trial.
         episodes: Episodes of a trial.
-        share: Ledger: part of the risk left that one new target may take.
-        visits: Ledger: new targets to show.
         literal: Use the formulas of the paper as printed; not a guarantee.
         json: Print the numbers as JSON.
     """
@@ -96,15 +98,10 @@ def theory_budget(
             episodes_per_trial=episodes,
             literal=literal,
         )
-    ledger = ledger_budget(delta, visits, share=share)
     if json:
-        numbers = asdict(theorem) | {"trials": theorem.trials, "episodes": theorem.episodes}
-        print_json({"theorem_3": numbers, "ledger": _ledger_plain(ledger)})
-        return OK
-    print(f"{theorem}\n\n{_WORST_CASE}\n")
-    print(f"Ledger: of delta = {delta:g}, each new target may take {share:.0%} of what is left. At worst, by visit")
-    print("(alpha: standard deviations that must lie between the predicted cost of a target and the limit):")
-    print(ledger)
+        print_json(asdict(theorem) | {"trials": theorem.trials, "episodes": theorem.episodes})
+    else:
+        print(f"{theorem}\n\n{_WORST_CASE}")
     return OK
 
 
@@ -145,7 +142,7 @@ def theory_theorem1(
         out: Directory of the table, the numbers and the picture.
         json: Print the numbers as JSON.
     """
-    # As in theory coverage: matplotlib is loaded only to draw.
+    # matplotlib is loaded only to draw: it takes longer than all else.
     from lifesafe.report.figures import save
     from lifesafe.report.theorem1_figure import theorem1_figure
 
@@ -157,78 +154,72 @@ def theory_theorem1(
             studies.append(study(make_case(name), settings, advance=advance))
     numbers = [found.to_plain() for found in studies]
     out.mkdir(parents=True, exist_ok=True)
-    write_atomic(out / f"{case}.md", markdown(studies))
+    write_atomic(out / f"{case}.md", theorem1_table(studies))
     write_atomic(out / f"{case}.json", dumps(numbers, indent=1) + "\n")
     with patience("drawing"):
         save(theorem1_figure(studies), out / f"{case}.png")
     if json:
         print_json(numbers)
     else:
-        print(f"{markdown(studies)}\nTable, numbers and picture: {out / case}.md, .json, .png")
+        print(f"{theorem1_table(studies)}\nTable, numbers and picture: {out / case}.md, .json, .png")
     return OK
 
 
 def theory_coverage(
+    suite: Annotated[Literal["headline", "default", "held-back", "rivals", "budgets", "quick"], Positional] = "quick",
+    /,
     *,
-    suite: Literal["default", "variants", "dither", "held-back"] = "default",
     family: str | None = None,
-    deployments: int = 1000,
+    deployments: int | None = None,
     workers: int = 2,
-    out: Path = Path("runs/coverage"),
+    out: OutFile = None,
     json: bool = False,
 ) -> int:
-    """Simulate deployments on known maps, and count how often a limit was exceeded.
+    """Simulate deployments on known machines, and count how often the promise was broken.
 
-    Each line of the table is a family of maps and a setting of the optimizer; a deployment draws a new map and
-    searches it for 30 trials. Told are the share of deployments with any trial above the limit (with its 95 %
-    interval, to be compared with delta), with an unsafe target in operation, and with a target within 5 % of the
-    best reachable reward; the median trials until then; how much of the possible gain was made, and how much of the
-    reachable safe set was found.
+    Each line of the table is a family of machines and a search. A deployment draws a machine and searches it to the
+    end; the truth judges every trial. The table says in which share of the deployments the promise was broken, the
+    upper end of a one-sided 95 % interval of that share, and the verdict: the promise keeps if the upper end is at most
+    delta; if not, which stated assumption these machines break, and by how much the limit was exceeded. Beside it:
+    reward missed by the recommended target as a share of the range (regret), its mean cost in limits (use), real
+    episodes, and how often the search was held.
 
-    Suites: `default` is what lifesafe ships, with right and wrong models; `variants` are other schedules, prior
-    means, mixtures, the paper's rule as printed and the plain choice; `held-back` are families of maps that nobody
-    has tuned on. Finished lines are kept in the directory and not simulated again; table and picture lie beside.
+    Suites: `headline` and `default` are whether the promises hold; `held-back` is the same on families that nobody
+    tuned on; `rivals` are the searches of others on the same machines; `budgets` is what more episodes buy; `quick` is
+    for a look. Every outcome is on disk when it is known, so a study that was stopped goes on.
 
     Examples:
-        lifesafe theory coverage --deployments 100
-        lifesafe theory coverage --suite variants --family cliff --deployments 300
-        lifesafe theory coverage --suite held-back --json
+        lifesafe theory coverage
+        lifesafe theory coverage headline --family cliff
+        lifesafe theory coverage default --deployments 100 --out runs/mine.md
 
     Exit codes: 0 done, 2 an error, 130 interrupted (run it again to resume).
 
     Args:
         suite: Which lines.
-        family: Only the lines on maps of this family.
-        deployments: Deployments a line.
+        family: Only the lines on machines of this family.
+        deployments: Deployments a line; as many as the suite needs unless told.
         workers: Processes.
-        out: Directory of the results.
-        json: Print the results as JSON.
+        out: File of the table, `runs/coverage/<suite>.md` unless told. Beside it are the numbers as .json, and a
+            directory of all outcomes.
+        json: Print the numbers as JSON.
     """
-    # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
-    from lifesafe.report.coverage import coverage_figure
-    from lifesafe.report.figures import save
-
-    rows = [row for row in SUITES[suite] if family in (None, row.family)]
+    every, needed = SUITES[suite]
+    rows = [row for row in every if family in (None, row.family)]
     if not rows:
-        known = sorted({row.family for row in SUITES[suite]})
+        known = sorted({row.family for row in every})
         raise ConfigError(f"The suite {suite} has no family {family!r}; it has {', '.join(known)}.")
-    path = out / f"{suite}.json"
-    done = table.load(path)
-    for number, row in enumerate(rows, start=1):
-        if all((s.row, s.deployments) != (row, deployments) for s in done):
-            with bar(f"{number}/{len(rows)} {row.family}: {row.name}", deployments) as advance:
-                outcomes = simulate(row, deployments, workers=workers, advance=advance)
-            done.append(summarize(row, outcomes))
-            out.mkdir(parents=True, exist_ok=True)
-            table.save(path, done)
-    shown = [s for row in rows for s in done if (s.row, s.deployments) == (row, deployments)]
-    write_atomic(out / f"{suite}.md", table.markdown(shown))
-    with patience("drawing"):
-        save(coverage_figure(shown), out / f"{suite}.png")
+    count = needed if deployments is None else deployments
+    path = out or Path("runs/coverage") / f"{suite}.md"
+    with bar(f"{len(rows)} rows", len(rows) * count) as advance:
+        found = simulate(rows, count, path.with_suffix(""), workers=workers, advance=advance)
+    numbers = [summarize(row, outcomes).to_plain() for row, outcomes in found.items()]
+    write_atomic(path, markdown(found))
+    write_atomic(path.with_suffix(".json"), dumps(numbers, indent=1) + "\n")
     if json:
-        print_json([s.to_plain() for s in shown])
+        print_json(numbers)
     else:
-        print(f"{table.markdown(shown)}\nTable, numbers and picture: {out / suite}.md, .json, .png")
+        print(f"{markdown(found)}\nTable and numbers: {path}, .json; outcomes: {path.with_suffix('')}/")
     return OK
 
 
@@ -247,64 +238,89 @@ def _grid(points: int, costs: int, lengthscale: float) -> Any:
     return np.stack(np.meshgrid(*[axis] * (1 + costs), indexing="ij"), axis=-1).reshape(count, -1)
 
 
-def _ledger_plain(ledger: LedgerBudget) -> list[dict[str, float]]:
-    columns = (ledger.visits, ledger.allowances, ledger.remaining, ledger.multipliers)
-    names = ("visit", "allowance", "remaining", "alpha")
-    return [dict(zip(names, map(float, row), strict=True)) for row in zip(*columns, strict=True)]
-
-
 def theory_simulate(
+    family: Annotated[str, Positional] = "overshoot",
+    /,
     *,
     out: Path = Path("runs/simulated"),
-    family: Literal["conservative", "overshoot", "cliff", "rare", "gp_target", "gp_flat"] = "conservative",
     seed: int = 0,
-    limit: float = 20.0,
+    promise: Promise = "trial",
+    stop: float | None = None,
     delta: float = 0.1,
+    episodes: int = EPISODES,
     json: bool = False,
 ) -> int:
-    """Run the optimizer on a simulated map from targets to returns, and draw how it went.
+    """Run the search on one simulated machine, and say beside it what is true.
 
-    A policy is asked for a target (R, G) and earns something else. The optimizer tries targets, only ones that
-    it knows to be safe, and ends with one to operate; the journal and the picture of the run stay in a
-    directory. The target that users of such policies ask for without it, (R_max, limit), is judged beside. All
-    numbers come from the simulated map; other families and seeds give other ones, not all of them as pleasant.
+    The search tries targets, keeps its promise while it does, and ends with a target to operate. It knows nothing of
+    the machine but a safe start; the truth is only for the reader. The run is a directory like any other: `lifesafe
+    report` shows it. Another seed is another machine, and another story, not all of them as pleasant.
 
-    An unfinished run in the directory is resumed. If a finished one is there, or one with other settings, the
-    next free name is taken: runs/simulated-2, runs/simulated-3, ...
+    An unfinished run in the directory is resumed; a finished one is told again.
 
     Examples:
         lifesafe theory simulate
-        lifesafe theory simulate --family cliff --seed 3
-        lifesafe theory simulate --json | jq .recommended
+        lifesafe theory simulate cliff --seed 3 --out runs/cliff
+        lifesafe theory simulate lumps_50 --promise total --stop 3 --episodes 300 --out runs/total
 
     Exit codes: 0 a target was found, 1 none is fit to be operated, 2 an error, 130 interrupted (run it again
     to resume).
 
     Args:
+        family: Kind of machine; `lifesafe.lab.coverage.worlds` says what each does.
         out: Directory of the run.
-        family: How the simulated policy misses its targets; `lifesafe.theory.simulators` says what each does.
-        seed: Seed of the map and of all episodes.
-        limit: Largest mean cost that is allowed; the cost axis of the map runs from 0 to 60.
-        delta: Probability with which any trial at all may exceed the limit.
+        seed: Number of the machine, of its episodes, and of the search.
+        promise: `trial`, no trial's mean cost exceeds the limit, under the model; or `total`, what has been spent never
+            exceeds what was allowed, without a model.
+        stop: End an episode when its cost reaches this, in limits; the promise `total` needs it.
+        delta: Probability with which the promise may fail.
+        episodes: Real episodes that the search takes at most.
         json: Print the outcome as JSON.
     """
-    # As in theory coverage: matplotlib is loaded only to draw.
-    from lifesafe.report.figures import compose, save
+    row = Row(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
+    world = draw_world(row, seed)
+    judge = Judge(row, world)
+    with SafeOptimizer.open(out, problem_for(row, world, seed)) as optimizer:
+        say(f"The run is in {out}.")
+        with progress_lines("episodes", episodes) as advance:
 
-    simulation = Simulation(family=family, seed=seed, limit=limit)
-    problem = simulation.problem(delta)
-    run, exists = find_directory(out, simulation, problem)
-    say(f"{'Resuming the unfinished' if exists else 'Beginning a'} run in {run}")
-    simulation.write(run)
-    with SafeOptimizer.open(run, problem) as optimizer:
-        with progress_lines("trials", optimizer.schedule.trials) as advance:
-            deploy(simulation, optimizer, advance)
-        outcome = conclude(simulation, optimizer)
-    picture = run / "report.png"
-    with patience("drawing"):
-        save(compose(History.read(run), truth=simulation.map, title=f"Simulated map: {family}, seed {seed}"), picture)
+            def show(trial: Trial, told: Float[np.ndarray, "m r"]) -> None:
+                advance(_told(world, trial, told), optimizer.history.searched)
+
+            outcome = search(optimizer, judge, seed, show)
+        best = optimizer.best
     if json:
-        print_json(outcome.to_plain() | {"run": str(run), "report": str(picture)})
+        print_json(asdict(outcome) | {"run": str(out), "recommended": None if best is None else list(best.point)})
     else:
-        print(f"\n{outcome}\n\nPicture: {picture}\nJournal: lifesafe journal verify {shlex.quote(str(run))}")
-    return OK if outcome.recommended is not None else FOUND
+        print(f"\n{_story(judge, outcome, best)}\n\nReport: lifesafe report {shlex.quote(str(out))}")
+    return OK if best is not None else FOUND
+
+
+def _told(world: World, trial: Trial, episodes: Float[np.ndarray, "m r"]) -> str:
+    """Return a line about a trial."""
+    reward, *means = episodes.mean(axis=0)
+    costs = ", ".join(f"{mean:.1f} of {limit:g}" for mean, limit in zip(means, world.limits, strict=True))
+    center = max(trial.targets, key=trial.targets.count)
+    asked = ", ".join(f"{value:.3g}" for value in (center if isinstance(center, Returns) else center.values()))
+    return f"trial {trial.number:3}  {trial.stage:8} {trial.episodes:3} at ({asked}): reward {reward:.0f}, cost {costs}"
+
+
+def _story(judge: Judge, outcome: Outcome, best: Recommendation | None) -> str:
+    """Return what a deployment came to, beside what is true."""
+    world, promise = judge.world, judge.row.promise
+    names = zip(return_names(len(world.limits))[1:], world.limits, strict=True)
+    rows = [("", "true reward", *(f"true {name}, limit {limit:g}" for name, limit in names))]
+    found = {"start": world.start, "recommended": best and best.point, "best that can be found": judge.reference.target}
+    for name, point in found.items():
+        if point is not None:
+            reward, *costs = judge.means(point)
+            rows.append((name, f"{reward:.0f}", *(f"{cost:.1f}" for cost in costs)))
+    above = "trials had a mean cost" if promise == "trial" else "episodes were at targets with a mean cost"
+    lines = [
+        table(rows),
+        "",
+        f"{outcome.share:.0%} of the {above} above a limit. The promise {promise!r} was"
+        f" {'broken' if outcome.violated or outcome.broken_sure else 'kept'}.",
+        f"The search took {outcome.episodes} episodes and is {'held' if outcome.held else 'over'}: {outcome.ended}.",
+    ]
+    return "\n".join(lines)

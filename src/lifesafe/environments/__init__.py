@@ -6,6 +6,7 @@ from lifesafe.environments.backend import open_vector
 from lifesafe.environments.evaluation import Evaluator, evaluate
 from lifesafe.environments.registry import register, task, tasks
 from lifesafe.environments.rollout import Outcome, Rollout, rollout
+from lifesafe.environments.stop import stop_at_cost
 from lifesafe.environments.task import Box, Task
 from lifesafe.environments.vector import Step, Vector
 
@@ -27,6 +28,7 @@ __all__ = [
     "recipe",
     "register",
     "rollout",
+    "stop_at_cost",
     "task",
     "task_from_id",
     "tasks",

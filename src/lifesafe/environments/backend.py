@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from typing import Literal
 
 from lifesafe._config import nearest
 from lifesafe.environments.pool import EnvPool
+from lifesafe.environments.stop import Stopped, checked_stop
 from lifesafe.environments.task import Task, load
 from lifesafe.environments.vector import InProcess, Shortened, Vector
 from lifesafe.environments.workers import Workers
@@ -23,6 +25,7 @@ def open_vector(
     backend: Backend = "auto",
     timeout: float = 60.0,
     exact_seeds: bool = True,
+    stop_at: Sequence[float] | None = None,
 ) -> Vector:
     """Return many environments of a task, which the caller closes.
 
@@ -38,11 +41,18 @@ def open_vector(
         timeout: Seconds for one step of one environment; a worker that takes longer for all of its own together counts
             as hanging and is replaced.
         exact_seeds: Whether a seed must decide its whole episode; without that, EnvPool resets faster.
+        stop_at: Costs at which an episode is ended, one per cost; episodes run to their end unless given.
 
     Raises:
         ConfigError: If the task cannot be run in that way.
         DependencyError: If EnvPool is asked for and not installed.
     """
+    stop = None if stop_at is None else checked_stop(stop_at, len(task.limits))
+    vector = _opened(task, size, workers, backend, timeout, exact_seeds)
+    return vector if stop is None else Stopped(vector, task, stop)
+
+
+def _opened(task: Task, size: int, workers: int, backend: Backend, timeout: float, exact_seeds: bool) -> Vector:
     if backend not in typing.get_args(Backend):
         choices = typing.get_args(Backend)
         raise ConfigError(f"backend = {backend!r} is not one of {', '.join(choices)}.{nearest(str(backend), choices)}")

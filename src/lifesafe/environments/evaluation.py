@@ -14,6 +14,7 @@ from lifesafe._random import integer
 from lifesafe.environments.backend import Backend, open_vector
 from lifesafe.environments.players import Players
 from lifesafe.environments.rollout import Progress, Rollout, collect, jobs_of, play
+from lifesafe.environments.stop import checked_stop
 from lifesafe.environments.task import Task
 from lifesafe.environments.vector import Vector
 from lifesafe.errors import ConfigError
@@ -32,6 +33,7 @@ def evaluate(
     workers: int = 0,
     backend: Backend = "auto",
     timeout: float = 60.0,
+    stop_at: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> list[Returns]: ...
 
@@ -47,6 +49,7 @@ def evaluate(
     workers: int = 0,
     backend: Backend = "auto",
     timeout: float = 60.0,
+    stop_at: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> list[list[Returns]]: ...
 
@@ -61,6 +64,7 @@ def evaluate(
     workers: int = 0,
     backend: Backend = "auto",
     timeout: float = 60.0,
+    stop_at: Sequence[float] | None = None,
     progress: Progress | None = None,
 ) -> list[Returns] | list[list[Returns]]:
     """Return what each of some episodes earned and cost, for one target or for several of them at once.
@@ -78,13 +82,14 @@ def evaluate(
         backend: How to run the environments; see `open_vector`.
         timeout: Seconds for one step of one environment, or for making it; a worker is replaced that says nothing for
             longer than all its episodes side by side may take together.
+        stop_at: Costs at which an episode is ended, one per cost; episodes run to their end unless given.
         progress: Called with the episodes and the steps done so far.
 
     Raises:
         ConfigError: If there is no target or no episode, or the task cannot be run in that way.
         EpisodeError: If an episode cannot be run.
     """
-    with Evaluator(policy, task, workers=workers, backend=backend, timeout=timeout) as evaluator:
+    with Evaluator(policy, task, workers=workers, backend=backend, timeout=timeout, stop_at=stop_at) as evaluator:
         return evaluator.evaluate(target, episodes, seed=seed, progress=progress)
 
 
@@ -108,6 +113,7 @@ class Evaluator:
         backend: How to run the environments in each process; see `open_vector`.
         timeout: Seconds for one step of one environment, or for making it; a worker is replaced that says nothing for
             longer than all its episodes side by side may take together.
+        stop_at: Costs at which an episode is ended, one per cost; episodes run to their end unless given.
 
     Examples:
         >>> from lifesafe.environments.behaviors import Behavior
@@ -127,7 +133,9 @@ class Evaluator:
         rows: int = 32,
         backend: Backend = "auto",
         timeout: float = 60.0,
+        stop_at: Sequence[float] | None = None,
     ) -> None:
+        stop = None if stop_at is None else checked_stop(stop_at, len(task.limits))
         if workers < 0 or rows < 1 or timeout <= 0:
             raise ConfigError(
                 "An evaluator needs workers >= 0, rows >= 1 and timeout > 0;"
@@ -142,9 +150,11 @@ class Evaluator:
         self._vector: Vector | None = None
         self._players: Players | None = None
         if workers:
-            self._players = Players(policy, task, workers=workers, rows=rows, backend=backend, timeout=timeout)
+            self._players = Players(
+                policy, task, workers=workers, rows=rows, backend=backend, timeout=timeout, stop_at=stop
+            )
         else:
-            self._vector = open_vector(task, rows, backend=backend, timeout=timeout)
+            self._vector = open_vector(task, rows, backend=backend, timeout=timeout, stop_at=stop)
 
     @property
     def pids(self) -> list[int | None]:

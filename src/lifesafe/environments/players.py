@@ -12,6 +12,7 @@ from typing import Any
 from lifesafe.environments.backend import Backend, open_vector
 from lifesafe.environments.rollout import Job, Outcome, play
 from lifesafe.environments.task import Task
+from lifesafe.environments.vector import Vector
 from lifesafe.environments.worker import ATTEMPTS, Worker, WorkerLost, silent
 from lifesafe.errors import EpisodeError
 from lifesafe.interfaces import Policy
@@ -29,10 +30,18 @@ class Players:
     """
 
     def __init__(
-        self, policy: Policy, task: Task, *, workers: int, rows: int, backend: Backend, timeout: float
+        self,
+        policy: Policy,
+        task: Task,
+        *,
+        workers: int,
+        rows: int,
+        backend: Backend,
+        timeout: float,
+        stop_at: Sequence[float] | None = None,
     ) -> None:
         self._task, self._timeout = task, timeout
-        self._build = _BuildPlayer(policy, task, rows, backend)
+        self._build = _BuildPlayer(policy, task, rows, backend, stop_at)
         self._preload = [__name__, type(policy).__module__]
         self._workers: dict[int, Worker] = {}
         self._size, self._rows = workers, rows
@@ -148,19 +157,20 @@ class _Share:
 class _BuildPlayer:
     """Makes the handler of one worker."""
 
-    def __init__(self, policy: Policy, task: Task, rows: int, backend: Backend) -> None:
-        self._policy, self._task, self._rows, self._backend = policy, task, rows, backend
+    def __init__(
+        self, policy: Policy, task: Task, rows: int, backend: Backend, stop_at: Sequence[float] | None
+    ) -> None:
+        self._policy, self._task, self._rows, self._backend, self._stop_at = policy, task, rows, backend, stop_at
 
     def __call__(self) -> _Player:
-        return _Player(self._policy, self._task, self._rows, self._backend)
+        return _Player(self._policy, open_vector(self._task, self._rows, backend=self._backend, stop_at=self._stop_at))
 
 
 class _Player:
     """Plays episodes inside a worker."""
 
-    def __init__(self, policy: Policy, task: Task, rows: int, backend: Backend) -> None:
-        self._policy = policy
-        self._vector = open_vector(task, rows, backend=backend)
+    def __init__(self, policy: Policy, vector: Vector) -> None:
+        self._policy, self._vector = policy, vector
 
     def handle(self, command: tuple[dict[int, Job], bool, int]) -> Iterator[tuple[int, dict[int, Outcome]]]:
         jobs, record, rows = command

@@ -1,7 +1,6 @@
-"""A whole life: train a policy from logs, find the best safe target, operate it under a monitor."""
+"""A whole life: train a policy from logs, find the best safe target, operate it under a watch."""
 
-from lifesafe.lifetime.lifetime import Lifetime, Phase, Served, Start
-from lifesafe.lifetime.simulation import simulate
-from lifesafe.lifetime.trials import DITHER, default_schedule
+from lifesafe.lifetime.lifetime import Lifetime, Phase, Served
+from lifesafe.lifetime.search import Search, Start
 
-__all__ = ["DITHER", "Lifetime", "Phase", "Served", "Start", "default_schedule", "simulate"]
+__all__ = ["Lifetime", "Phase", "Search", "Served", "Start"]

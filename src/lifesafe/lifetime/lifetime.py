@@ -11,23 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from lifesafe._config import from_plain, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.environments import Evaluator, Task, check_costs, from_recipe, recipe
 from lifesafe.environments import task as find_task
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
 from lifesafe.interfaces import Policy
+from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.lifetime import manifest as manifests
-from lifesafe.lifetime.seeds import problem_of, seeds_under, skilled
-from lifesafe.lifetime.simulation import check_simulator, simulate
-from lifesafe.lifetime.trials import DITHER, check_largest_costs, cost_bounds, default_schedule, run_trial
-from lifesafe.operation import Alarm, MonitorConfig, Operation
-from lifesafe.optimizer import Problem, Recommendation, SafeOptimizer, Schedule, Stage
-from lifesafe.optimizer.decision import check_steps
-from lifesafe.optimizer.journal import JOURNAL, read_events
+from lifesafe.lifetime.search import Search
+from lifesafe.lifetime.trials import asked, run_trial
+from lifesafe.operation import Alarm, Operation
+from lifesafe.operation.ladder import use
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
@@ -36,8 +34,10 @@ from lifesafe.policies.learner import LearnerConfig
 from lifesafe.policies.training import trained_as
 from lifesafe.policies.training_state import Identity
 from lifesafe.returns import Returns
+from lifesafe.safety import Problem, Recommendation, SafeOptimizer
+from lifesafe.safety.betting import ROUNDING
+from lifesafe.safety.problem import Target, floats
 
-Start = Literal["data", "calm", "paper"]
 _CHUNK = 10  # episodes of operation that run side by side
 
 
@@ -62,7 +62,7 @@ class Served:
         episode: Its number, from 1.
         target: What was asked for.
         returns: What it returned.
-        alarm: The alarm that the monitor raised with the episodes of this batch, on the last of them.
+        alarm: The alarm that the watch raised with the episodes of this batch, on the last of them.
         next_target: What is asked for from now on; none once halted.
     """
 
@@ -70,7 +70,7 @@ class Served:
     target: Returns
     returns: Returns
     alarm: Alarm | None
-    next_target: Returns | None
+    next_target: Target | None
 
 
 class Lifetime:
@@ -87,18 +87,12 @@ class Lifetime:
         *,
         data: Dataset | Path | None,
         seed: int,
-        delta: float,
-        schedule: Schedule,
-        monitor: MonitorConfig,
-        start: Start,
-        dither: float,
-        simulator: Task | None,
+        search: Search,
         workers: int,
     ) -> None:
         self.directory, self.task, self.config, self.seed = directory, task, config, seed
-        self._data, self._delta, self._schedule = data, delta, schedule
-        self._monitor, self._start, self._workers = monitor, start, workers
-        self._dither, self._simulator = dither, simulator
+        self.search = search
+        self._data, self._workers = data, workers
         self._fingerprint: str | None = None
         self._policy: Policy | None = None
         self._optimizer: SafeOptimizer | None = None
@@ -113,18 +107,13 @@ class Lifetime:
         *,
         data: Dataset | str | Path | None = None,
         seed: int | None = None,
-        delta: float | None = None,
-        schedule: Schedule | None = None,
-        monitor: MonitorConfig | None = None,
-        start: Start | None = None,
-        dither: float | None = None,
-        simulator: Task | None = None,
+        search: Search | None = None,
         workers: int = 0,
     ) -> Self:
         """Begin a life in a directory, or go on with the one there.
 
         To go on, only the directory is needed; what else is given must be what the life was begun with. A cost that is
-        a function, and options of an environment, have no name: that they are the same is yours to see to.
+        a function, and options of an environment, have no name: lifesafe cannot check that they are the same; you must.
 
         Args:
             directory: Where everything is kept.
@@ -132,42 +121,26 @@ class Lifetime:
             config: The method that trains the policy, and its settings: `CDTConfig()` unless given.
             data: The logs: a dataset, or a file in DSRL's layout; the task's own data unless given.
             seed: Decides everything that is random; 0 unless given.
-            delta: Probability with which any trial at all may exceed a limit; 0.1 unless given.
-            schedule: How targets are searched; seeds are certified by betting unless given.
-            monitor: How easily operation raises an alarm.
-            start: Where the search begins. With "data" a CDT that was trained on relabeled episodes is first asked
-                for all reward at no cost, others as with "calm": for a middling reward of the cheap episodes, at no
-                cost; that suits a CDT, too, if its training was short. The "paper" names a box for each of its tasks.
-                All are certified before anything else is tried.
-            dither: How much what is asked for differs from episode to episode, as a fraction of each axis; 0.05
-                unless given. It lets a trial tell how near an edge is beyond which costs jump, even on a machine that
-                repeats itself exactly: see `lifesafe.optimizer.dither`. A schedule of your own should have a `reach`
-                no longer than it.
-            simulator: A task that stands for the real one. The trained policy is run there first, and what it
-                returns is the prior of the search; see `lifesafe.lifetime.simulation`.
+            search: How the target is searched, and what is promised on the way: `Search()` unless given.
             workers: Processes that run episodes; 0 for none but this one.
 
         Raises:
             ConfigError: If there is no run and no task is given, the run was begun otherwise, or the policy in the
                 directory was trained otherwise.
             CheckpointError: If that policy does not say how it was trained.
-            DatasetError: If the logs are too few to search by, or none keeps the limits.
+            DatasetError: If the logs are too few to search by, none keeps the limits, or a step in them costs less
+                than nothing or more than the task says is possible.
             NoSafeTargetError: If the logs tell of no target to begin with.
         """
         directory = Path(directory)
         recorded = manifests.read_manifest(directory)
         known = None
         if recorded is not None:
-            manifests.check_whole(recorded, directory)
             known = recorded["data"]["fingerprint"]
             task, config = task or _task_of(recorded, directory), config or _config_of(recorded)
-            data = data if data is not None else _data_of(recorded)
+            data = data if data is not None else recorded["data"].get("file")
             seed = recorded["run"]["seed"] if seed is None else seed
-            delta = recorded["run"]["delta"] if delta is None else delta
-            start = recorded["run"]["start"] if start is None else start
-            dither = recorded["run"]["dither"] if dither is None else dither
-            schedule = schedule or from_plain(Schedule, recorded.get("schedule", {}), manifests.NAME)
-            monitor = monitor or from_plain(MonitorConfig, recorded.get("monitor", {}), manifests.NAME)
+            search = search or manifests.recorded_config(Search, recorded["search"])
         if task is None and (directory / JOURNAL).exists():
             raise ConfigError(
                 f"The run in {directory} was begun by `lifesafe ask` or SafeOptimizer, and knows no environment to run"
@@ -176,31 +149,23 @@ class Lifetime:
             )
         if task is None:
             raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
-        if simulator is not None:
-            check_simulator(simulator, task)
         if config is None:
             from lifesafe.policies import CDTConfig
 
             config = CDTConfig()
-        dither = DITHER if dither is None else dither
         life = cls(
             directory,
             task,
             config,
             data=Path(data) if isinstance(data, str) else data,
             seed=0 if seed is None else seed,
-            delta=0.1 if delta is None else delta,
-            schedule=schedule or default_schedule(task, dither),
-            monitor=monitor or MonitorConfig(),
-            start=start or "data",
-            dither=dither,
-            simulator=simulator,
+            search=(search or Search()).for_costs(len(task.limits)),
             workers=workers,
         )
         life._fingerprint = known or life._dataset().fingerprint
         if recorded is None:  # what cannot be searched is refused now, and not after hours of training
-            check_steps(life._from_logs(), life._schedule)
-            check_largest_costs(task, life._dataset())
+            check_logged_costs(task, life._dataset())
+            life._problem()
             check_costs(task)
             life._check_policy()
         manifests.begin(directory, life._manifest())
@@ -212,9 +177,9 @@ class Lifetime:
         """Where the life is."""
         if not self._has_policy():
             return Phase.TRAIN
-        if self.optimizer.stage is not Stage.DONE:
+        if self.optimizer.stage not in ("done", "held"):
             return Phase.OPTIMIZE
-        operation = Operation(self.optimizer)
+        operation = self._operation()
         served = operation.target is not None or self.optimizer.best is not None
         return Phase.OPERATE if served and operation.halted is None else Phase.HALTED
 
@@ -222,10 +187,9 @@ class Lifetime:
     def optimizer(self) -> SafeOptimizer:
         """What decides which target is tried; its record is in the directory."""
         if self._optimizer is None:
-            begun = (self.directory / JOURNAL).exists()
-            problem = None if begun and self._has_events() else self._problem()
-            schedule = None if problem is None else self._schedule
-            self._optimizer = SafeOptimizer.open(self.directory, problem, schedule)
+            journal = self.directory / JOURNAL
+            begun = journal.exists() and bool(read_records(journal, everything=False))
+            self._optimizer = SafeOptimizer.open(self.directory, None if begun else self._problem())
         return self._optimizer
 
     def train(self, progress: Callable[[TrainingProgress], None] | None = None, **options: Any) -> Policy:
@@ -251,14 +215,14 @@ class Lifetime:
         return self._policy
 
     def optimize(self, progress: Callable[[SafeOptimizer, int, int], None] | None = None) -> Recommendation | None:
-        """Try targets until the search is done, and return the one to operate; none if none is fit for it.
+        """Try targets until the search is done or held, and return the one to operate; none if none is fit for it.
 
         Args:
             progress: Called with the optimizer and, within a trial, the episodes done and asked for; 0 and 0 when a
                 trial has been told.
 
         Raises:
-            NoSafeTargetError: If every seed has failed.
+            NoSafeTargetError: If every start has failed.
         """
         evaluator, optimizer = self.evaluator, self.optimizer
         while trial := optimizer.ask():
@@ -277,39 +241,42 @@ class Lifetime:
     def change_limits(self, limits: float | Sequence[float]) -> None:
         """Go on under other limits with everything observed so far; `optimize` then finds the best target for them.
 
-        Under lower limits the search starts from the targets that were tried and cost least.
+        Under lower limits the search starts from the targets that were tried and are known to keep them.
 
         Raises:
             ConfigError: If the limits are impossible, or not one per cost.
             NoSafeTargetError: If no target that was tried is known to keep the new limits.
+            TrialError: If a trial is open.
         """
-        values = tuple(float(b) for b in limits) if isinstance(limits, Sequence) else (float(limits),)
+        values = floats(limits)
         if len(values) != len(self.task.limits):
             raise ConfigError(f"Got {len(values)} limits for {len(self.task.limits)} costs; give one limit per cost.")
-        if values != self.optimizer.problem.limits:
-            problem = self.optimizer.problem
-            problem.with_limits(values, problem.seeds)  # refuses impossible ones
-            self.optimizer.change_limits(values, seeds_under(self.optimizer, values))
+        problem = self.optimizer.problem
+        if values == problem.limits:
+            return
+        problem.with_limits(values)  # refuses impossible ones
+        is_lower = any(new < old for new, old in zip(values, problem.limits, strict=True))
+        self.optimizer.change_limits(values, starts_under(self.optimizer, values) if is_lower else None)
 
     def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[Served]:
-        """Serve the best target, episode by episode, and fall back to safer ones when the monitor raises an alarm.
+        """Serve the best target, episode by episode, and fall back to safer ones when the watch raises an alarm.
 
         Ends after so many episodes, or when operation has halted; without a number, only then.
 
         Args:
             episodes: How many further episodes; unless given, for ever.
-            together: How many run side by side; the monitor judges them when all have ended.
+            together: How many run side by side; the watch judges them when all have ended.
 
         Raises:
             NoSafeTargetError: If no target is fit to be operated.
         """
-        operation, left = Operation(self.optimizer, self._monitor), episodes
+        operation, left = self._operation(), episodes
         operation.begin()
         while operation.target is not None and left != 0:
             count = together if left is None else min(together, left)
-            first, target = operation.episodes, operation.target
+            first, target = operation.episodes, asked(operation.target)
             seeds = [integer(self.seed, "operate", first + i) for i in range(count)]
-            returns = self.evaluator.run(operation.targets(count), seeds).returns
+            returns = self.evaluator.run([target] * count, seeds).returns
             verdict = operation.tell(returns)
             left = None if left is None else left - count
             for i, each in enumerate(returns):
@@ -319,13 +286,14 @@ class Lifetime:
     @property
     def served(self) -> int:
         """Episodes of operation so far."""
-        return Operation(self.optimizer).episodes
+        return self.optimizer.history.served
 
     @property
     def evaluator(self) -> Evaluator:
-        """Runs episodes of the trained policy."""
+        """Runs episodes of the trained policy, ended where the search says so."""
         if self._evaluator is None:
-            self._evaluator = Evaluator(self.train(), self.task, workers=self._workers)
+            stop_at = self.search.stop_at
+            self._evaluator = Evaluator(self.train(), self.task, workers=self._workers, stop_at=stop_at)
         return self._evaluator
 
     def close(self) -> None:
@@ -356,32 +324,11 @@ class Lifetime:
             trained = replace(trained, config=config)
         own.check(trained.plain(), self.directory / "policy")
 
-    def _has_events(self) -> bool:
-        return bool(read_events(self.directory / JOURNAL))
-
-    def _from_logs(self) -> Problem:
-        problem = problem_of(
-            self.task,
-            self._dataset().returns,
-            delta=self._delta,
-            bounds=cost_bounds(self.task),
-            start=self._start,
-            relabeled=_relabels(self.config),
-            dither=self._dither,
-            seed=self.seed,
-        )
-        return problem if self._start == "paper" else skilled(problem, self._dataset())
+    def _operation(self) -> Operation:
+        return Operation(self.optimizer, self.search.level)
 
     def _problem(self) -> Problem:
-        problem = self._from_logs()
-        # Found only now: once the search has begun, what was simulated is in its record.
-        recorded = (manifests.read_manifest(self.directory) or {}).get("simulator")
-        simulator = self._simulator or (None if recorded is None else _task_of(recorded, self.directory))
-        if simulator is None:
-            return problem
-        check_simulator(simulator, self.task)
-        seed = integer(self.seed, "simulation")
-        return problem.with_simulated(simulate(self.train(), simulator, problem, seed=seed, workers=self._workers))
+        return self.search.problem(self.task, self._dataset(), relabeled=_relabels(self.config), seed=self.seed)
 
     def _dataset(self) -> Dataset:
         if not isinstance(self._data, Dataset):
@@ -403,28 +350,59 @@ class Lifetime:
                 "horizon": self.task.horizon,
                 "largest_costs": list(self.task.largest_costs),
                 "seed": self.seed,
-                "delta": self._delta,
-                "start": self._start,
-                "dither": self._dither,
             },
             **_environment(self.task),
-            # Only if there is one: runs without it keep the manifests that they had before it existed.
-            **({} if self._simulator is None else {"simulator": _simulator(self._simulator)}),
+            "search": to_plain(self.search),
             "data": {"file": file, "fingerprint": self._fingerprint},
             "policy": {"kind": kind_of_config(self.config), "config": to_plain(self.config)},
-            "schedule": to_plain(self._schedule),
-            "monitor": to_plain(self._monitor),
         }
+
+
+def starts_under(optimizer: SafeOptimizer, limits: Sequence[float]) -> list[Target]:
+    """Return the targets that are known to keep lower limits, those with the most room first.
+
+    Raises:
+        NoSafeTargetError: If there is no such target.
+    """
+
+    def room(target: Recommendation) -> float:
+        return use(target, limits)
+
+    known = sorted(optimizer.fit, key=room)
+    starts = [target.target for target in known if room(target) <= 1]
+    if not starts:
+        cheapest = f"; the cheapest may use {room(known[0]):.0%} of them" if known else ""
+        raise NoSafeTargetError(
+            f"None of the {len(optimizer.trials)} trials shows a target that keeps the lower limits"
+            f" {', '.join(f'{limit:g}' for limit in limits)}{cheapest}. Begin a run with these limits."
+        )
+    return starts
+
+
+def check_logged_costs(task: Task, dataset: Dataset) -> None:
+    """Refuse logs with a step that costs less than nothing, or more than the task says is possible.
+
+    Raises:
+        DatasetError: If there is one.
+    """
+    lowest, highest = dataset.costs.min(axis=0), dataset.costs.max(axis=0)
+    for k, largest in enumerate(task.largest_costs):
+        if lowest[k] < 0:
+            raise DatasetError(
+                f"A logged step costs {lowest[k]:g} (cost {k + 1}); costs are never negative. Shift them, or count what"
+                " is good as reward."
+            )
+        if highest[k] > largest * (1 + ROUNDING):
+            raise DatasetError(
+                f"A logged step costs {highest[k]:g} (cost {k + 1}); by task {task.name!r} none costs more than"
+                f" {largest:g}, and what is certified rests on that. Give the largest cost that a step can have"
+                " (`largest_costs`, on the command line --largest-costs), or mend the logs."
+            )
 
 
 def _environment(task: Task) -> dict[str, Any]:
     made = recipe(task)
     return {} if made is None else {"environment": made}
-
-
-def _simulator(task: Task) -> dict[str, Any]:
-    """Return what `_task_of` finds a simulator by: the same keys as for the task of the run."""
-    return {"run": {"task": task.name, "limits": list(task.limits)}, **_environment(task)}
 
 
 def _relabels(config: LearnerConfig) -> bool:
@@ -451,12 +429,6 @@ def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:
 
 
 def _config_of(recorded: Mapping[str, Any]) -> LearnerConfig:
-    config: LearnerConfig = from_plain(
-        config_class(recorded["policy"]["kind"]), recorded["policy"]["config"], manifests.NAME
-    )
+    cls = config_class(recorded["policy"]["kind"])
+    config: LearnerConfig = manifests.recorded_config(cls, recorded["policy"]["config"])
     return config
-
-
-def _data_of(recorded: Mapping[str, Any]) -> Path | None:
-    file = recorded["data"]["file"]
-    return None if file == "none" else Path(file)

@@ -1,54 +1,65 @@
-"""run.toml: what a run was begun with, written once; going on with anything else is refused."""
+"""run.toml: what a run was begun with, written once; going on with anything else is refused.
+
+TOML has no null: what is none is left out, so a field that may be none and is missing is none.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import platform
+import types
+import typing
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Union
 
-from lifesafe._config import read_toml, toml_text
+from lifesafe._config import from_plain, read_toml, toml_text
 from lifesafe._files import write_atomic
 from lifesafe.errors import ConfigError
 
+T = TypeVar("T")
+
 NAME = "run.toml"
-_NEEDED = {"run": ("task", "limits", "seed", "delta", "start"), "data": ("fingerprint",), "policy": ("kind", "config")}
-_LATER = {"run": {"dither": 0.0}}  # what runs had that were begun before these could be set
+_NEEDED = {
+    "run": ("task", "limits", "horizon", "largest_costs", "seed"),
+    "search": ("delta", "promise", "episodes", "start", "level"),
+    "data": ("fingerprint",),
+    "policy": ("kind", "config"),
+}
 _FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
-_UNTOLD = {"run.horizon", "run.largest_costs"}  # by runs that were begun before these were written down
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
     """Return what the run in a directory was begun with; none if there is no run.
 
     Raises:
-        ConfigError: If the file is damaged.
+        ConfigError: If the file is damaged, lacks something, or is of version 0.1.
     """
     path = directory / NAME
     if not path.exists():
         return None
     recorded = read_toml(path)
-    for part, defaults in _LATER.items():
-        if isinstance(recorded.get(part), Mapping):
-            recorded[part] = defaults | recorded[part]
-    return recorded
-
-
-def check_whole(recorded: Mapping[str, Any], directory: Path) -> None:
-    """Refuse a manifest that does not say what a run was begun with.
-
-    Raises:
-        ConfigError: If so, naming what is missing.
-    """
+    if "schedule" in recorded or "monitor" in recorded:
+        raise ConfigError(f"{directory} was begun by lifesafe 0.1, which was never released; begin a new run.")
     missing = [
         f"{part}.{key}" for part, keys in _NEEDED.items() for key in keys if key not in (recorded.get(part) or {})
     ]
     if missing:
         raise ConfigError(
-            f"{directory / NAME} lacks {', '.join(missing)}: it does not say what the run was begun with. Restore it"
+            f"{path} lacks {', '.join(missing)}: it does not say what the run was begun with. Restore it"
             " from a copy, or begin in another directory."
         )
+    return recorded
+
+
+def recorded_config(cls: type[T], recorded: Mapping[str, Any]) -> T:
+    """Return a config from what a manifest says of it.
+
+    Raises:
+        ConfigError: If it is none.
+    """
+    return from_plain(cls, _with_none(cls, recorded), NAME)
 
 
 def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
@@ -72,17 +83,17 @@ def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def differences(recorded: Mapping[str, Any], given: Mapping[str, Any], prefix: str = "") -> list[str]:
-    """Return where two manifests differ, in words; what was not given does not count."""
+    """Return where two manifests differ, in words; what is none in one may be missing in the other."""
     found: list[str] = []
-    for key, value in given.items():
+    for key in dict.fromkeys((*given, *recorded)):
         name = f"{prefix}{key}"
-        if name in _FREE or (name in _UNTOLD and key not in recorded):
+        if name in _FREE:
             continue
-        there = recorded.get(key)
-        if isinstance(value, Mapping):
-            found += differences(there if isinstance(there, Mapping) else {}, value, f"{name}.")
-        elif _plain(there) != _plain(value):
-            found.append(f"{name} is {there!r} there, {value!r} here")
+        there, here = recorded.get(key), given.get(key)
+        if isinstance(there, Mapping) or isinstance(here, Mapping):
+            found += differences(there or {}, here or {}, f"{name}.")
+        elif there != here:
+            found.append(f"{name} is {there!r} there, {here!r} here")
     return found
 
 
@@ -92,5 +103,14 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
 
 
-def _plain(value: Any) -> Any:
-    return "none" if value is None else value  # TOML has no null
+def _with_none(cls: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what was recorded of a config, with None for what was left out."""
+    hints, whole = typing.get_type_hints(cls), dict(recorded)
+    for field in dataclasses.fields(cls):
+        hint = hints[field.name]
+        if field.name in whole:
+            if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(whole[field.name], Mapping):
+                whole[field.name] = _with_none(hint, whole[field.name])
+        elif typing.get_origin(hint) in (Union, types.UnionType) and type(None) in typing.get_args(hint):
+            whole[field.name] = None
+    return whole

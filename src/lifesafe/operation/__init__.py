@@ -1,6 +1,6 @@
-"""Operating the chosen target under a monitor: alarms, fallbacks, halt. No PyTorch: any policy may be at work."""
+"""Serving the target that a search has found, under a watch, with a ladder to fall back on."""
 
-from lifesafe.operation.monitor import Alarm, Monitor, MonitorConfig
-from lifesafe.operation.operation import Operation, Verdict
+from lifesafe.operation.operation import LEVEL, Operation, Verdict
+from lifesafe.operation.watch import Alarm, Watch
 
-__all__ = ["Alarm", "Monitor", "MonitorConfig", "Operation", "Verdict"]
+__all__ = ["LEVEL", "Alarm", "Operation", "Verdict", "Watch"]

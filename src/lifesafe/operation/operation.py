@@ -1,203 +1,242 @@
 """Operation: serves the best target, watches what it costs, falls back, and halts when nothing is left to fall back to.
 
-Everything is recorded in the journal of the optimizer before a call returns, so an operation that was killed goes on
-where it was.
+Everything is recorded before a call returns, so an operation that was killed goes on where it was:
 
-    serving   a target begins to be served: which, why, under which limits and monitor
-    served    what some episodes returned, and the evidence of the monitor after them
-    alarm     the monitor is sure; the target is not used any more
-    halted    no target is left
+    Serving     a target begins to be served: which, why, under which limits and watch
+    Served      what some episodes returned
+    Alarm       the watch is sure; the target is withdrawn until a trial has paid for it again
+    Halted      no target is left, and what to do
+    Snapshot    what all episodes add up to, so that opening the run reads only those since
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from lifesafe._config import from_plain, to_plain
-from lifesafe.errors import NoSafeTargetError, TrialError
-from lifesafe.operation.ladder import level, next_rung
-from lifesafe.operation.monitor import Alarm, Monitor, MonitorConfig
-from lifesafe.optimizer import Recommendation, SafeOptimizer
-from lifesafe.optimizer.dither import dithered
-from lifesafe.returns import Returns, returns_array
+from lifesafe.errors import ConfigError, NoSafeTargetError, TrialError
+from lifesafe.journal import events as e
+from lifesafe.operation.ladder import next_rung
+from lifesafe.operation.watch import Alarm, Watch, realised_bound
+from lifesafe.returns import Returns
+from lifesafe.safety import Recommendation, SafeOptimizer
+from lifesafe.safety.problem import Target
+
+LEVEL = 0.01
+"""Probability that the watch over a target ever raises a false alarm, unless told otherwise."""
+_SNAPSHOT = 1000  # episodes between two snapshots
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of some episodes.
+    """What came of some episodes."""
 
-    Attributes:
-        target: The target that was served.
-        alarm: The alarm they raised, if any.
-        next_target: The target to serve from now on: the same, the one fallen back to, or none once halted.
-    """
-
-    target: Returns
+    target: Target
+    """The target that was served."""
     alarm: Alarm | None
-    next_target: Returns | None
+    """The alarm they raised, if any."""
+    next_target: Target | None
+    """The target to serve from now on: the same, the one fallen back to, or none once halted."""
 
 
 class Operation:
-    """An operation as the record of an optimizer tells it; `begin` starts it or goes on with it.
+    """An operation as the record of a search tells it; `begin` starts it or goes on with it.
 
-    Then run episodes with `targets`, `tell` what they returned, and so on, for ever. There is no simulator in here: the
+    Then run episodes of `target`, `tell` what they returned, and so on, for ever. There is no simulator in here: the
     same calls serve a machine.
-
-    Args:
-        optimizer: What has found the target.
-        config: How easily the monitor raises an alarm, for targets that begin to be served from now on.
     """
 
-    def __init__(self, optimizer: SafeOptimizer, config: MonitorConfig | None = None) -> None:
-        self._optimizer = optimizer
-        self._config = config or MonitorConfig()
-        self._serving: dict[str, Any] | None = None
-        self._monitor: Monitor | None = None
-        self._withdrawn = False  # whether the alarm of the monitor is on record
-        self._judged = 0  # trials after which the target that is served was known to be fit
-        self._halted_after = 0  # trials that had been told when operation halted
-        self.episodes = 0
-        """Episodes served so far, at all targets."""
-        self.halted: str | None = None
-        """Why no target is served any more, if so."""
-        for kind, body in optimizer.operation:
-            self._repeat(kind, body)
-        if self.halted is not None and len(optimizer.trials) > self._halted_after:
-            self.halted = None  # there is new evidence since
+    def __init__(self, optimizer: SafeOptimizer, level: float = LEVEL) -> None:
+        """Take up the operation that the record of a search tells of.
+
+        Args:
+            optimizer: What has found the target.
+            level: Probability that the watch over a target ever raises a false alarm, for targets that begin to be
+                served from now on.
+
+        Raises:
+            ConfigError: If the level is no probability.
+        """
+        if not 0 < level < 1:
+            raise ConfigError(f"level must lie between 0 and 1; got {level}.")
+        self._optimizer, self._level = optimizer, level
+        self.watch = self._watch_so_far()
+        """What is known of the target that is served."""
 
     @property
-    def target(self) -> Returns | None:
-        """The target to serve; none once halted, and none before `begin` if it has been `overtaken`."""
-        if self._serving is None or self.overtaken is not None:
+    def episodes(self) -> int:
+        """Episodes served so far, at all targets."""
+        return self._optimizer.history.served
+
+    @property
+    def halted(self) -> e.Halted | None:
+        """Why no target is served any more and what to do, if so."""
+        return self._optimizer.history.halted
+
+    @property
+    def target(self) -> Target | None:
+        """The target to serve; none before `begin`, once halted, and if it has been `overtaken`."""
+        service = self._optimizer.history.serving
+        if service is None or self.overtaken is not None or (self.watch is not None and self.watch.alarm is not None):
             return None
-        return self._optimizer.problem.target(self._serving["index"])
+        return self._optimizer.problem.target(service.target)
 
     @property
     def overtaken(self) -> str | None:
-        """What keeps the target from being served on: other limits, or trials since that show it not to be fit."""
-        if self._serving is None:
+        """What keeps the target from being served on: other limits, or what was told since and shows it not to be fit."""
+        history, service = self._optimizer.history, self._optimizer.history.serving
+        if service is None:
             return None
-        if tuple(self._serving["limits"]) != self._optimizer.problem.limits:
+        if service.serving.limits != self._optimizer.problem.limits:
             return "the limits have changed since it began"
-        trials = len(self._optimizer.trials)
-        if trials > self._judged:
-            if all(target.index != self._serving["index"] for target in self._optimizer.fit):
-                return "by the trials since it began, its target is not fit to be operated any more"
-            self._judged = trials
+        if history.judged_at > service.number and all(each.point != service.target for each in self._optimizer.fit):
+            return "by what was told since it began, its target is not fit to be operated any more"
         return None
 
-    def targets(self, episodes: int) -> list[Returns]:
-        """Return what to ask for in each of the next episodes: the target, dithered if the problem says so.
-
-        Raises:
-            TrialError: If no target is served.
-        """
-        if self.target is None:
-            raise self._serves_none()
-        coming = range(self.episodes, self.episodes + episodes)
-        return dithered(self._optimizer.problem, self.target, coming, "operate")
-
     @property
-    def monitor(self) -> Monitor | None:
-        """What is known of the target being served."""
-        return self._monitor
+    def realised_bound(self) -> tuple[float, ...] | None:
+        """Largest mean of each cost over the episodes of the served target that the silence of its watch allows.
 
-    def begin(self) -> Returns | None:
+        True whatever happened: days, wear, an adversary. None if no target is served; infinite where no largest cost of
+        an episode is known.
+        """
+        if self.watch is None or self._optimizer.history.serving is None:
+            return None
+        bounds = realised_bound(self.watch.limits, self.watch)
+        known = self._optimizer.problem.bounds is not None  # bounds of incidents are an assumption, and no bounds
+        return bounds if known else (float("inf"),) * len(bounds)
+
+    def begin(self) -> Target | None:
         """Serve the best target, unless one is being served and fit for it; return it, or none if halted.
 
         Raises:
             NoSafeTargetError: If no target is fit to be operated.
-            ConfigError: If the problem does not say how large costs can be.
         """
-        if self._monitor is not None and self._monitor.alarm is not None:  # killed between alarm and fallback
-            self._fall_back(self._monitor.alarm)
-        limits = self._optimizer.problem.limits
+        self._settle()
         if self.halted is None and self.target is None:
             best = self._optimizer.best
             if best is None:
-                raise NoSafeTargetError(
-                    f"No target is fit to be operated under the limits {limits}: none that was tried is certified by"
-                    " the model and by its own episodes. Go on with the optimization, or raise the limits."
-                )
-            self._serve(best, "the best target that is certified")
+                raise NoSafeTargetError(self._none_is_fit())
+            self._serve(best, "the best target that may be operated", 0)
         return self.target
 
     def tell(self, episodes: Sequence[Returns]) -> Verdict:
         """Record what episodes of the served target returned, and judge them.
 
         Raises:
-            TrialError: If no target is served (operation has halted or was `overtaken`), or the returns do not fit;
-                nothing is recorded then.
+            TrialError: If no target is served, or the returns do not fit; nothing is recorded then.
         """
-        target = self.target
-        if self._serving is None or self._monitor is None or target is None:
-            raise self._serves_none()
-        index = self._serving["index"]
-        monitor = self._monitor.update(returns_array(episodes)[:, 1:])
-        self._optimizer.serve(index, episodes, monitor.evidence)
-        self._monitor, self.episodes = monitor, self.episodes + len(episodes)
-        if monitor.alarm is not None:
-            self._fall_back(monitor.alarm)
-        return Verdict(target, monitor.alarm, self.target)
+        target, watch = self.target, self.watch
+        if target is None or watch is None:
+            raise TrialError(f"Operation serves no target: {self._why_none()}.")
+        rows = self._optimizer.checked(episodes)
+        self._optimizer.record(e.Served(episodes=rows))
+        self.watch = watch.update(np.array(rows)[:, 1:])
+        alarm = self.watch.alarm
+        if alarm is not None:
+            self._settle()
+        elif len(self._optimizer.history.recent) >= _SNAPSHOT:
+            self._summarize()
+        return Verdict(target, alarm, self.target)
 
-    def _serves_none(self) -> TrialError:
-        if self.halted is not None:
-            return TrialError(f"Operation serves no target: it has halted: {self.halted}.")
-        return TrialError(f"Operation serves no target: {self.overtaken or 'it has not begun'}; call begin().")
-
-    def _fall_back(self, alarm: Alarm) -> None:
-        assert self._serving is not None
-        if not self._withdrawn:
-            self._optimizer.withdraw(self._serving["index"], asdict(alarm))
-        rung = next_rung(self._optimizer.fit, self._serving["level"], self._optimizer.problem.limits)
-        if rung is not None:
-            self._serve(rung, f"fallback: {alarm}")
+    def _settle(self) -> None:
+        """Do what an alarm asks for, as far as it is not done yet."""
+        history = self._optimizer.history
+        if not history.services or history.halted is not None:
             return
-        why = f"{alarm}, and no less costly target is certified"
-        body = {"why": why, "trials": len(self._optimizer.trials)}
-        self._optimizer.note("halted", body)
-        self._halt(body)
+        service = history.services[-1]
+        if service.alarm is None and self.watch is not None and (alarm := self.watch.alarm) is not None:
+            self._optimizer.record(
+                e.Alarm(
+                    target=service.target,
+                    rule=alarm.rule,
+                    cost=alarm.cost,
+                    episode=alarm.episode,
+                    mean=alarm.mean,
+                    limit=alarm.limit,
+                )
+            )
+        if service.alarm is not None and self._is_last(service.number):
+            self._fall_back(service.alarm)
 
-    def _serve(self, target: Recommendation, why: str) -> None:
-        limits = self._optimizer.problem.limits
-        body = {
-            "index": target.index,
-            "target": list(target.target),
-            "limits": list(limits),
-            "level": level(target, limits),
-            "cost_upper": list(target.cost_upper),
-            "monitor": to_plain(self._config),
-            "why": why,
-            "trials": len(self._optimizer.trials),
-        }
-        monitor = self._start(body)  # first: without bounds on the costs nothing may be recorded
-        self._optimizer.note("serving", body)
-        self._serve_from(body, monitor)
+    def _is_last(self, number: int) -> bool:
+        """Whether nothing was tried since a target began to be served: else the search goes on from new evidence."""
+        return all(tried.told_number < number for tried in self._optimizer.history.told)
 
-    def _start(self, serving: dict[str, Any]) -> Monitor:
-        config = from_plain(MonitorConfig, serving["monitor"])
-        return Monitor.start(serving["limits"], self._optimizer.problem.cost_bounds, config)
+    def _fall_back(self, alarm: e.Alarm) -> None:
+        history = self._optimizer.history
+        service = history.services[-1]
+        alarmed = max(upper / b for upper, b in zip(service.means[1:], service.serving.limits, strict=True))
+        rung = next_rung(self._optimizer.fit, alarmed, self._optimizer.problem.limits)
+        why = _in_words(alarm)
+        if rung is not None:
+            self._serve(rung, f"fallback: {why}", service.serving.rung + 1)
+            return
+        self._optimizer.record(e.Halted(why=f"{why}, and no less costly target may be served", advice=self._advice()))
+        self.watch = None
 
-    def _serve_from(self, serving: dict[str, Any], monitor: Monitor) -> None:
-        self._serving, self._monitor, self._withdrawn, self.halted = serving, monitor, False, None
-        self._judged = serving.get("trials", 0)  # not told by records of before
+    def _advice(self) -> str:
+        if self._optimizer.held is not None:
+            return f"Look at the system first ({self._optimizer.held}); once that is settled, confirm, and search again."
+        return (
+            "Look at the system: has something worn, moved or been replaced? Then search again: what the alarm has"
+            " shown is known, and a trial that is paid for brings a target back."
+        )
 
-    def _halt(self, body: dict[str, Any]) -> None:
-        self._serving, self._monitor = None, None
-        self.halted, self._halted_after = body["why"], body["trials"]
+    def _serve(self, target: Recommendation, why: str, rung: int) -> None:
+        limits, largest = self._optimizer.problem.limits, self._optimizer.beliefs.most
+        level = self._level / 2**rung
+        watch = Watch.start(limits, level, largest)
+        self._optimizer.record(
+            e.Serving(target=target.point, why=why, limits=limits, level=level, largest=largest, rung=rung)
+        )
+        self.watch = watch
 
-    def _repeat(self, kind: str, body: dict[str, Any]) -> None:
-        if kind == "serving":
-            self._serve_from(body, self._start(body))
-        elif kind == "served" and self._monitor is not None:
-            episodes = np.array(body["episodes"], dtype=np.float64)
-            self._monitor = self._monitor.update(episodes[:, 1:])
-            self.episodes += len(episodes)
-        elif kind == "alarm":
-            self._withdrawn = True
-        elif kind == "halted":
-            self._halt(body)
+    def _watch_so_far(self) -> Watch | None:
+        """Return the watch over the target that is served, from the last snapshot and the episodes since."""
+        history = self._optimizer.history
+        if not history.services or history.halted is not None or history.services[-1].alarm is not None:
+            return None
+        serving = history.services[-1].serving
+        if history.snapshot is not None:
+            watch = Watch.from_plain(history.snapshot.watch)
+        else:
+            watch = Watch.start(serving.limits, serving.level, serving.largest)
+        return watch.update(np.array(history.recent).reshape(len(history.recent), -1)[:, 1:]) if history.recent else watch
+
+    def _summarize(self) -> None:
+        assert self.watch is not None
+        journal, history, account = self._optimizer.journal, self._optimizer.history, self._optimizer.beliefs.account
+        self._optimizer.record(
+            e.Snapshot(
+                through=0 if journal is None else journal.count,
+                chain="" if journal is None else journal.head,
+                services=tuple(service.totals for service in history.services),
+                watch=self.watch.to_plain(),
+                account=() if account is None else account.holds,
+            )
+        )
+
+    def _why_none(self) -> str:
+        if self.halted is not None:
+            return f"it has halted: {self.halted.why}. {self.halted.advice}"
+        return f"{self.overtaken or 'it has not begun'}; call begin()"
+
+    def _none_is_fit(self) -> str:
+        limits = ", ".join(f"{limit:g}" for limit in self._optimizer.problem.limits)
+        held = self._optimizer.held
+        if held is not None:
+            return f"No target may be operated under the limit {limits} while the search is held: {held}."
+        return (
+            f"No target may be operated under the limit {limits}: none that was tried has paid for its risk and shown"
+            " by its own episodes what it costs. Go on with the search, or raise the limit."
+        )
+
+
+def _in_words(alarm: e.Alarm) -> str:
+    watch = Alarm(rule=alarm.rule, cost=alarm.cost, episode=alarm.episode, mean=alarm.mean, limit=alarm.limit)  # type: ignore[arg-type]  # recorded as text
+    return str(watch)
+
+

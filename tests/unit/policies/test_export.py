@@ -16,7 +16,6 @@ import lifesafe
 from lifesafe.cli.export import beside
 from lifesafe.cli.export import export as export_command
 from lifesafe.errors import CheckpointError, DependencyError
-from lifesafe.optimizer import Problem, SafeOptimizer, Schedule
 from lifesafe.policies import CDTConfig, RvSConfig, StoredPolicy, save
 from lifesafe.policies.export import TOLERANCE, Exportable, ServedTarget, export, exportable
 from lifesafe.policies.export.comparison import compare
@@ -24,6 +23,7 @@ from lifesafe.policies.export.graph import onnx_bytes
 from lifesafe.policies.export.stepper import Stepper
 from lifesafe.policies.rvs import RvS
 from lifesafe.returns import Returns
+from lifesafe.safety import Problem, SafeOptimizer
 from small_cdt import random_dataset, small_config, small_osrl
 
 KINDS: dict[str, tuple[CDTConfig | RvSConfig, int]] = {  # and the number of costs
@@ -474,8 +474,8 @@ def test_a_truncated_file_is_refused(exported: Path, name: str, share: float) ->
         ("[]", "damaged"),
         ("3", "damaged"),
         ("{}", "'format'"),
-        ('{"format": 2}', "format 2"),
-        ('{"format": 1}', "lacks"),
+        ('{"format": 1}', "format 1"),
+        ('{"format": 2}', "lacks"),
     ],
 )
 def test_a_strange_description_is_refused(exported: Path, content: str, message: str) -> None:
@@ -493,31 +493,49 @@ def test_the_graph_of_another_policy_is_refused(exported: Path, exports: dict[st
 # What to ask for
 
 
-SERVED = ServedTarget((30.0, 4.0, 1.0), (20.0, 5.0), (2.0, 0.5, 0.0), (0.0, 3.5, 0.0), (31.0, 60.0, 9.0))
+SERVED = ServedTarget((30.0, 4.0, 1.0), (20.0, 5.0), (4.0, 2.5))
 
 
-def test_the_target_of_a_life_is_drawn_as_the_life_draws_it(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+def run_steps(stepper: Stepper, costs: list[tuple[float, float]]) -> list[bool]:
+    """Return whether an episode must be stopped, after each step of these costs."""
+    stopped = []
+    for cost in costs:
+        stepper.act(np.zeros(stepper.about["sizes"]["observations"]))
+        stepper.observe(1.0, cost)
+        stopped.append(bool(stepper.must_stop()))
+    return stopped
+
+
+def test_the_stepper_asks_for_the_target_of_the_life(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
     stepper = Stepper(export(policies["rvs"], tmp_path / "robot", SERVED).directory)
-    random = np.random.default_rng(0)
-    drawn = np.array([stepper.target(random) for _ in range(2000)])
-    assert (drawn >= SERVED.low).all()
-    assert (drawn <= SERVED.high).all()
-    np.testing.assert_allclose(np.median(drawn, axis=0), SERVED.returns, atol=0.15)
-    np.testing.assert_allclose(drawn[drawn[:, 0] < 31, 0].min(), 30 - 3.3 * 2, atol=2)
-    assert (drawn[:, 2] == 1.0).all()
-    assert not np.array_equal(stepper.target(), stepper.target())  # no two episodes ask for the same
+    assert stepper.target().tolist() == [30.0, 4.0, 1.0]
     stepper.reset(stepper.target())
+    assert stepper.returns.tolist() == [[30.0, 4.0, 1.0]]
 
 
-def test_without_dither_it_is_always_the_target_itself(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
-    plain = dataclasses.replace(SERVED, deviations=(0.0, 0.0, 0.0))
-    stepper = Stepper(export(policies["rvs"], tmp_path / "robot", plain).directory)
-    assert stepper.target().tolist() == stepper.target().tolist() == [30.0, 4.0, 1.0]
+def test_the_stepper_says_when_an_episode_must_be_stopped(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+    stepper = Stepper(export(policies["rvs"], tmp_path / "robot", SERVED).directory)
+    assert stepper.about["target"]["stop_at"] == [4.0, 2.5]
+    stepper.reset(stepper.target())
+    assert run_steps(stepper, [(3.0, 0.0), (0.5, 2.0), (0.5, 0.0)]) == [False, False, True]
+    stepper.reset(stepper.target())  # another episode has spent nothing
+    assert run_steps(stepper, [(0.0, 2.5)]) == [True]
+    stepper.reset([stepper.target()] * 2)
+    stepper.act(np.zeros((2, stepper.about["sizes"]["observations"])))
+    stepper.observe([0.0, 0.0], [[1.0, 0.0], [4.0, 0.0]])
+    assert np.array_equal(stepper.must_stop(), [False, True])
+
+
+def test_without_a_stop_no_episode_must_be_stopped(policies: dict[str, StoredPolicy], tmp_path: Path) -> None:
+    stepper = Stepper(export(policies["rvs"], tmp_path / "robot", dataclasses.replace(SERVED, stop_at=None)).directory)
+    stepper.reset(stepper.target())
+    assert run_steps(stepper, [(1e9, 1e9)]) == [False]
 
 
 def test_an_export_without_a_life_names_no_target(stepper: Stepper) -> None:
-    with pytest.raises(ValueError, match="names no target, as it was not made from a life"):
-        stepper.target()
+    for ask in (stepper.target, stepper.must_stop):
+        with pytest.raises(ValueError, match="names no target, as it was not made from a life"):
+            ask()
 
 
 # The command
@@ -552,38 +570,41 @@ def test_the_command_exports_a_policy_and_prints_json(tmp_path: Path, capsys: py
     assert weights == json.loads((tmp_path / "policy" / "manifest.json").read_text())["files"]["weights.safetensors"]
 
 
-def searched(directory: Path, dither: float) -> SafeOptimizer:
+def searched(directory: Path, stop_at: float | None) -> SafeOptimizer:
     """A life whose search has just ended, but for its training."""
-    axes = [np.linspace(100, 500, 11), np.linspace(0, 60, 11)]
-    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0, cost_bounds=(200.0,), dither=dither)
-    optimizer = SafeOptimizer.open(directory, problem, Schedule(trials=4, episodes=20))
+    problem = Problem(
+        axes={"reward": (100, 500), "cost": (0, 60)},
+        starts=[Returns(200, 0)],
+        limits=20.0,
+        stop_at=None if stop_at is None else (stop_at,),
+        largest=(200.0,),
+        episodes=40,
+    )
+    optimizer = SafeOptimizer.open(directory, problem)
     random = np.random.default_rng(0)
     while trial := optimizer.ask():
-        asked = optimizer.targets(trial)
-        optimizer.tell(trial, [Returns(each.reward, random.poisson(0.1 * each.costs[0] + 1)) for each in asked])
+        returned = [(each.reward, random.poisson(0.1 * each.costs[0] + 1)) for each in trial.targets]  # type: ignore[union-attr]
+        optimizer.tell(trial, [Returns(reward, cost) for reward, cost in returned])
     return optimizer
 
 
-@pytest.mark.parametrize("dither", [0.0, 0.05])
+@pytest.mark.parametrize("stop_at", [None, 30.0])
 def test_the_command_takes_the_target_of_a_life_along(
-    tmp_path: Path, dither: float, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, stop_at: float | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(shaken("cdt"), tmp_path / "policy")
-    with searched(tmp_path, dither) as optimizer:  # and a life that is running does not mind
+    with searched(tmp_path, stop_at) as optimizer:  # and a life that is running does not mind
         assert optimizer.best is not None
         assert export_command(tmp_path, json=True) == 0
         best = optimizer.best.target
-        assert len(optimizer.operation) == 0  # nothing is served by being exported
+        assert isinstance(best, Returns)
+        assert not optimizer.history.services  # nothing is served by being exported
     told = json.loads(capsys.readouterr().out)["target"]
-    assert told["returns"] == list(best)
-    assert told["limits"] == [20.0]
-    assert told["deviations"] == [400 * dither, 60 * dither]
-    assert (told["low"], told["high"]) == ([100.0, 0.0], [500.0, 60.0])
+    assert told == {"returns": list(best), "limits": [20.0], "stop_at": None if stop_at is None else [stop_at]}
     assert Stepper(tmp_path / "export").about["target"] == told
     assert export_command(tmp_path, out=tmp_path / "again") == 0
     said = capsys.readouterr().out
     assert f"Target: ({best.reward:.5g}, {best.costs[0]:.5g}), found to keep the limit 20" in said
-    assert ("drawn anew for every episode, with deviations (20, 3)" in said) == (dither > 0)
     assert "stepper.reset(stepper.target())" in said
 
 
@@ -591,7 +612,7 @@ def test_a_life_that_has_found_nothing_is_exported_without_a_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(shaken("cdt"), tmp_path / "policy")
-    problem = Problem.on_grid([np.linspace(100, 500, 11), np.linspace(0, 60, 11)], seeds=[Returns(200, 0)], limits=20.0)
+    problem = Problem(axes={"reward": (100, 500), "cost": (0, 60)}, starts=[Returns(200, 0)], limits=20.0)
     SafeOptimizer.open(tmp_path, problem).close()
     assert export_command(tmp_path) == 0
     assert "Target: none; this is no life, or it serves no target." in capsys.readouterr().out

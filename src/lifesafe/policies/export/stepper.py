@@ -8,6 +8,7 @@
         action = stepper.act(observation)      # within [-1, 1], as the actions in the data that it learned from
         ...                                    # the robot moves
         stepper.observe(reward, cost)          # what that step earned and cost
+        if stepper.must_stop(): break          # the target keeps its limits only if episodes are ended there
 
 Several episodes at once: give `reset` one target per row, `act` one observation per row, and so on. Rows may be named,
 `act(observations, rows=[0, 2])`; the others stand still.
@@ -26,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-FORMAT = 1
+FORMAT = 2
 ABOUT, MODEL = "policy.json", "policy.onnx"
 
 
@@ -37,6 +38,7 @@ class Stepper:
         about: What policy.json says: sizes, state, how the export was verified, versions.
         returns: Reward and costs still to come, a row per episode.
         times: Steps done in each episode.
+        spent: Costs so far of each episode.
 
     Raises:
         FileNotFoundError: If a file of the export is missing.
@@ -71,25 +73,34 @@ class Stepper:
         chosen = self._chosen(rows)
         self.returns[chosen] = wanted
         self.times[chosen] = 0
+        self.spent[chosen] = 0.0
         self._acted[chosen] = False
         for kept in (self._actions, *self._state.values()):
             kept[chosen] = 0.0
 
-    def target(self, random: np.random.Generator | None = None) -> NDArray[np.float64]:
-        """Return what to ask for in an episode: the target that the life had found, dithered as it was tried.
+    def target(self) -> NDArray[np.float64]:
+        """Return what to ask for in an episode: the target that the life had found."""
+        returns: NDArray[np.float64] = np.array(self._served()["returns"], dtype=np.float64)
+        return returns
 
-        Draw anew for every episode: what was found to keep the limits is the mean over such draws.
+    def must_stop(self) -> bool | NDArray[np.bool_]:
+        """Return whether an episode must be ended now, for every row if there are several.
+
+        A life that searched with a stop found what its target costs with that stop. Without it the target may cost more
+        than its limits.
         """
-        served = self.about.get("target")
+        stop_at = self._served().get("stop_at")
+        over: NDArray[np.bool_] = (self.spent >= (np.inf if stop_at is None else np.array(stop_at))).any(axis=1)
+        return bool(over[0]) if self._single else over
+
+    def _served(self) -> dict[str, Any]:
+        served: dict[str, Any] | None = self.about.get("target")
         if served is None:
             raise ValueError(
                 "This export names no target, as it was not made from a life that had found one. Give reset a target"
                 " that was tried on this system, or export the life."
             )
-        draw = (random or np.random.default_rng()).standard_normal(len(served["returns"]))
-        asked = np.array(served["returns"]) + np.array(served["deviations"]) * draw
-        bounded: NDArray[np.float64] = np.clip(asked, served["low"], served["high"])
-        return bounded
+        return served
 
     def act(self, observation: ArrayLike, rows: Sequence[int] | None = None) -> NDArray[np.float32]:
         """Return the next action of every row, or of those named, given what it sees now."""
@@ -124,11 +135,13 @@ class Stepper:
             coming[:, 1:] = np.maximum(coming[:, 1:], 0.0)
         self.returns[chosen] = coming
         self.times[chosen] += 1
+        self.spent[chosen] += paid
         self._acted[chosen] = False
 
     def _begin(self, rows: int) -> None:
         self.returns = np.zeros((rows, 1 + self._sizes["costs"]))
         self.times = np.zeros(rows, dtype=np.int64)
+        self.spent = np.zeros((rows, self._sizes["costs"]))
         self._acted = np.zeros(rows, dtype=bool)
         self._actions = np.zeros((rows, self._sizes["actions"]), dtype=np.float32)
         state = self.about["state"].items()

@@ -31,18 +31,15 @@ class ServedTarget:
     """The target that a life operates, or is about to.
 
     Attributes:
-        returns: Reward, then every cost, to ask for; if it is dithered, the middle of what is asked for.
+        returns: Reward, then every cost, to ask for.
         limits: What it was found to keep.
-        deviations: By how much what is asked for differs from episode to episode; zeros without dither.
-        low: The least that is asked for.
-        high: The most.
+        stop_at: Costs at which an episode must be ended, one per cost: it was found to keep the limits with that stop.
+            None if episodes run to their end.
     """
 
     returns: tuple[float, ...]
     limits: tuple[float, ...]
-    deviations: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
+    stop_at: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

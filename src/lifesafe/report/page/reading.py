@@ -1,49 +1,88 @@
-"""Everything that the page says of a run, read once: its record, what follows from it, and how it was begun."""
+"""Everything that a report says of a run, read once: its record, what follows from it, and how it was begun."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from lifesafe._config import read_toml
-from lifesafe.errors import ConfigError, JournalError
-from lifesafe.optimizer import Bands, Problem, Recommendation, SafeOptimizer, Stage
-from lifesafe.optimizer.certificates import upper_bounds
-from lifesafe.optimizer.confidence import raw_bands
-from lifesafe.optimizer.decision import is_done
-from lifesafe.optimizer.journal import Event, read_events
-from lifesafe.optimizer.recommendation import fit_targets
-from lifesafe.optimizer.state import State, Trial, known_now
-from lifesafe.report.history import History, journal_path
-from lifesafe.report.page.operated import Operated
-from lifesafe.report.simulation import Simulation
-from lifesafe.returns import Returns
-from lifesafe.theory.simulators import SimulatedMap
+from lifesafe.errors import ConfigError, JournalError, NoSafeTargetError
+from lifesafe.journal import events as e
+from lifesafe.journal.events import Episode, Point
+from lifesafe.journal.history import History, Service, Tried
+from lifesafe.journal.store import Record, journal_path, read_records
+from lifesafe.report.page.operated import Served, operated
+from lifesafe.returns import return_names
+from lifesafe.safety import Problem, Recommendation, SafeOptimizer, choice, newcomers
+from lifesafe.safety.account import Account
+from lifesafe.safety.beliefs import Beliefs, Books, step
+from lifesafe.safety.choice import Choice
+from lifesafe.safety.recommendation import fit_targets, recommend
 
 MANIFEST = "run.toml"
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What real episodes it took, and how they ended."""
+
+    start: int
+    search: int
+    operation: int
+    counted: int
+    """Those that count: episodes that were retracted do not."""
+    above: int
+    """Those that cost more than a limit of their time."""
+    ended: int | None
+    """Those that the stop has ended; none without a stop."""
+    largest: tuple[float, ...]
+    """Largest cost of an episode, for each cost."""
+    where: tuple[str, ...]
+    """Where each of these happened."""
+
+    @property
+    def total(self) -> int:
+        return self.start + self.search + self.operation
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """What the account held after some episodes that were told together."""
+
+    first: int
+    """Number of the first of them, over the whole run."""
+    holds: Float[np.ndarray, "m k"]
+    """After each."""
+    prices: tuple[float, ...]
+    """Of an episode of a newcomer."""
+    is_newcomer: bool
+    """Whether the account had to be able to pay for them beforehand."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A run as the page needs it."""
+    """A run as the report needs it."""
 
     run: Path
     """As the user named it."""
-    events: tuple[Event, ...]
-    history: History
-    state: State
-    """What is known at the end."""
-    operated: Operated
+    records: tuple[Record, ...]
+    beliefs: Beliefs
+    """What is believed at the end."""
+    best_after: dict[int, Recommendation]
+    """The target to operate after each trial, by number, where there was one."""
+    saved: tuple[Saved, ...]
+    """The account, where there is one."""
+    services: tuple[Served, ...]
+    halts: tuple[int, ...]
+    """Episodes of operation after which it halted."""
     manifest: dict[str, Any]
     """What the run was begun with; empty where there is no run.toml."""
-    truth: SimulatedMap | None
-    """The true map under the limits of now, where the system was simulated."""
     notices: tuple[str, ...]
     """What could not be read."""
     replayed: bool | None
@@ -58,30 +97,27 @@ class Reading:
             replay: Whether to make all decisions again and compare.
 
         Raises:
-            JournalError: If there is no journal, it is damaged, or it is no record of an optimizer.
+            JournalError: If there is no journal, it is damaged, or it is no record of a search.
         """
-        events = read_events(journal_path(run))
-        history = History.from_events(events, str(run))
-        state = history.state
+        records = read_records(journal_path(run))
         notices: list[str] = []
-        manifest, simulation = _manifest(run, notices), _simulation(run, notices)
-        truth = _truth(simulation, history.problem)
-        replayed = _replay(events, str(run), notices) if replay else None
-        return cls(
-            run=run,
-            events=events,
-            history=history,
-            state=state,
-            operated=Operated.read(events, history.problem),
-            manifest=manifest,
-            truth=truth,
-            notices=tuple(notices),
-            replayed=replayed,
-        )
+        manifest = _manifest(run, notices)
+        replayed = _replay(records, notices) if replay else None
+        return cls(run, tuple(records), **_folded(records), manifest=manifest, notices=tuple(notices), replayed=replayed)
 
     @property
     def problem(self) -> Problem:
-        return self.history.problem
+        """The problem, with the limits of now."""
+        return self.beliefs.problem
+
+    @property
+    def history(self) -> History:
+        return self.beliefs.history
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the returns, the reward first."""
+        return return_names(len(self.problem.limits))
 
     @property
     def name(self) -> str:
@@ -98,101 +134,166 @@ class Reading:
 
     @cached_property
     def fit(self) -> tuple[Recommendation, ...]:
-        """All targets fit to be operated, those that earn more for certain first; with the numbers of all episodes."""
-        return tuple(self._up_to_date(each) for each in fit_targets(self.state))
+        """All targets fit to be operated, those that earn more for sure first."""
+        return fit_targets(self.beliefs)
 
-    def own_episodes(self, index: int) -> Float[np.ndarray, "m r"]:
-        """Return all episodes of a target that was tried, those of operation last.
-
-        The model takes those of operation in batches, so it may not know the newest yet.
-        """
-        tried = [m.result.episodes for m in self.history.moments if m.result.trial.index == index]
-        return np.concatenate([*tried, *(each.episodes for each in self.operated.servings if each.index == index)])
-
-    def _up_to_date(self, fit: Recommendation) -> Recommendation:
-        own = self.own_episodes(fit.index)
-        reward, *costs = own.mean(axis=0).tolist()
-        upper = upper_bounds(self.state.posterior, own)
-        return replace(fit, means=Returns(reward, costs), cost_upper=upper, episodes=len(own))
-
-    @cached_property
+    @property
     def chosen(self) -> Recommendation | None:
         """The target being served, if it is fit for it; else, unless operation has halted, the best."""
-        serving = self.operated.serving
+        serving = self.history.serving
         if serving is not None:
-            return next((each for each in self.fit if each.index == serving.index), None)
-        return None if self.operated.halted else next(iter(self.fit), None)
-
-    @property
-    def focus(self) -> int | None:
-        """The candidate that slices go through: served, chosen, or the last one served or tried."""
-        if self.operated.serving is not None:
-            return self.operated.serving.index
-        if self.chosen is not None:
-            return self.chosen.index
-        if self.operated.servings:
-            return self.operated.servings[-1].index
-        return self.history.moments[-1].result.trial.index if self.history.moments else None
+            return next((each for each in self.fit if each.point == serving.target), None)
+        return None if self.history.halted else next(iter(self.fit), None)
 
     @cached_property
-    def bands(self) -> Bands:
-        """Confidence bounds of every return at every candidate, raw units."""
-        return raw_bands(self.problem, known_now(self.state))
+    def _next(self) -> Choice | str:
+        """The next trial, or why there is none."""
+        assumed = self.problem.promise == "trial" or all(self.problem.sure)
+        try:
+            found = (choice if assumed else newcomers).choose(self.beliefs)
+        except NoSafeTargetError as error:
+            return str(error)
+        return found if isinstance(found, Choice) else found.why
 
     @property
-    def open_trials(self) -> tuple[Trial, ...]:
-        """Trials asked for and not yet told."""
-        return tuple(self.state.open.values())
-
-    @cached_property
-    def stage(self) -> Stage:
-        """What the optimizer is doing."""
-        ended = self.history.is_stranded or (not self.state.open and is_done(self.state))
-        return Stage.DONE if ended else self.state.stage
+    def ended(self) -> str | None:
+        """Why the search is over; none while it goes on, or is held."""
+        if self.history.open is not None or self.beliefs.held is not None or isinstance(self._next, Choice):
+            return None
+        return self._next
 
     @property
     def phase(self) -> str:
-        """Where the life is, in a word or two."""
-        if self.operated.halted:
+        """Where the run is, in a word or two."""
+        open_, services, halted = self.history.open, self.history.services, self.history.halted
+        if halted is not None:
             return "halted"
-        if self.operated.serving is not None:
-            return "operating" if self.stage is Stage.DONE else f"operating, search open ({self.stage.value})"
-        if self.operated.servings and self.operated.servings[-1].alarm is not None and not self.operated.halts:
+        if self.history.serving is not None:
+            return "operating" if self.ended else "operating, search open"
+        if services and services[-1].alarm is not None and all(
+            tried.told_number < services[-1].number for tried in self.history.told
+        ):  # fmt: skip
             return "alarm, fallback pending"
-        if self.stage is Stage.DONE:
+        if open_ is None and self.beliefs.held is not None:
+            return "search held"
+        if self.ended is not None:
             return "ready to operate" if self.fit else "ended without a target"
-        return f"optimizing, {self.stage.value} stage"
+        stage = open_.asked.stage if open_ is not None else self._next.stage if isinstance(self._next, Choice) else ""
+        return f"searching, {stage} stage"
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What real episodes it took."""
+        told, stop = self.history.told, self.problem.stop_at
+        parts = [(f"trial {each.number}", each.episodes, each.limits) for each in told]
+        parts += [("operation", each.episodes, each.limits) for each in self.services]
+        largest, where = np.zeros(len(self.problem.limits)), ["nowhere"] * len(self.problem.limits)
+        above = ended = counted = 0
+        for name, episodes, limits in parts:
+            costs = episodes[:, 1:]
+            counted += len(costs)
+            above += int(above_limit(costs, limits).sum())
+            ended += 0 if stop is None else int((costs >= np.array(stop)).any(axis=1).sum())
+            for k, cost in enumerate(costs.max(axis=0, initial=0.0)):
+                if cost > largest[k]:
+                    largest[k], where[k] = cost, name
+        start = sum(each.was_told for each in told if each.asked.stage == "start")
+        return Tally(
+            start=start,
+            search=self.history.searched - start,
+            operation=self.history.served,
+            counted=counted,
+            above=above,
+            ended=None if stop is None else ended,
+            largest=tuple(largest.tolist()),
+            where=tuple(where),
+        )
+
+    @cached_property
+    def exceeded(self) -> tuple[str, ...]:
+        """The trials whose mean cost was clearly above a limit, in words."""
+        found = [(each.number, self.beliefs.exceeded(each)) for each in self.history.told]
+        return tuple(f"trial {number}: {words}" for number, words in found if words)
 
     @property
-    def violations(self) -> int:
-        """Trials that show a violation."""
-        return sum(moment.result.violated for moment in self.history.moments)
-
-    @property
-    def spent(self) -> float:
-        """Risk charged under the limits of now."""
-        return self.state.spent
+    def retracted(self) -> tuple[Tried, ...]:
+        """The trials that were retracted."""
+        return tuple(each for each in self.history.told if each.retracted is not None)
 
     @cached_property
     def limit_changes(self) -> tuple[tuple[float, tuple[float, ...]], ...]:
         """New limits, each with the place on the axis of trials where they began."""
-        told, found = 0, []
-        for event in self.events:
-            told += event.kind == "told"
-            if event.kind == "limits":
-                found.append((told + 0.5, tuple(float(b) for b in event.body["limits"])))
-        return tuple(found)
+        asked = [each.asked_number for each in self.history.trials.values()]
+        return tuple((sum(n < number for n in asked) + 0.5, event.limits) for number, event in self.history.limited)
 
     @property
     def version(self) -> str:
         """What identifies the record as it was read."""
-        return f"{len(self.events)}-{self.events[-1].hash}"
+        return f"{len(self.records)}-{self.records[-1].hash}"
 
 
-def _replay(events: Sequence[Event], source: str, notices: list[str]) -> bool:
+def above_limit(costs: Float[np.ndarray, "m k"], limits: Sequence[float]) -> Bool[np.ndarray, " m"]:
+    """Return which episodes cost more than a limit."""
+    return np.asarray((costs > np.array(limits)).any(axis=1))
+
+
+def episodes_of(tried: Tried, which: int) -> Float[np.ndarray, "m r"]:
+    """Return the episodes of the center of a trial (0), or of its scout (1)."""
+    episodes = tried.episodes
+    return episodes[np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp) == which]
+
+
+def scout_of(tried: Tried) -> Point | None:
+    """Return the target further out that a few episodes of a trial were asked for, if any."""
+    return tried.asked.targets[1] if len(tried.asked.targets) > 1 else None
+
+
+def _folded(records: Sequence[Record]) -> dict[str, Any]:
+    """Return what follows from the events, one after the other."""
+    if not records or not isinstance(records[0].event, e.Opened):
+        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
+    problem, history = Problem.from_plain(records[0].event.problem), History()
+    books = Books(problem)
+    best: dict[int, Recommendation] = {}
+    saved: list[Saved] = []
+    services: list[tuple[Service, list[Episode], tuple[float, ...]]] = []
+    halts: list[int] = []
+    for record in records:
+        before, told = books.account, history.searched + history.served
+        problem = step(record, history, books, problem)
+        beliefs = Beliefs(problem, history, books.account)
+        match record.event:
+            case e.Told(trial=trial, episodes=episodes):
+                if before is not None:
+                    newcomer = history.trials[trial].asked.stage in ("newcomer", "test")
+                    saved.append(_saved(before, episodes, told, newcomer))
+                found = recommend(beliefs)
+                if found is not None:
+                    best[trial] = found
+            case e.Served(episodes=episodes):
+                services[-1][1].extend(episodes)
+                if before is not None:
+                    saved.append(_saved(before, episodes, told, newcomer=False))
+            case e.Serving():
+                services.append((history.services[-1], [], beliefs.most))
+            case e.Halted():
+                halts.append(history.served)
+    served = operated(services)
+    beliefs = Beliefs(problem, history, books.account)
+    return {"beliefs": beliefs, "best_after": best, "saved": tuple(saved), "services": served, "halts": tuple(halts)}
+
+
+def _saved(account: Account, episodes: Sequence[Episode], told: int, newcomer: bool) -> Saved:
+    # C_t = min(C_t-1 + b - X_t, capacity), for all episodes at once: see `safety.account`.
+    sums = np.cumsum(np.array(account.limits) - np.array(episodes, dtype=np.float64)[:, 1:], axis=0)
+    room = np.minimum.accumulate(np.array(account.capacity) - sums, axis=0)
+    return Saved(told + 1, sums + np.minimum(np.array(account.holds), room), account.prices, newcomer)
+
+
+def _replay(records: Sequence[Record], notices: list[str]) -> bool:
     try:
-        SafeOptimizer.replay(events, source)
-    except (JournalError, ConfigError) as error:
+        SafeOptimizer.replay(records)
+    except (JournalError, ConfigError, NoSafeTargetError) as error:
         notices.append(f"The decisions could not be made again from the record: {error}")
         return False
     return True
@@ -207,17 +308,3 @@ def _manifest(run: Path, notices: list[str]) -> dict[str, Any]:
     except ConfigError as error:
         notices.append(f"The settings of the run are left out. {error}")
         return {}
-
-
-def _truth(simulation: Simulation | None, problem: Problem) -> SimulatedMap | None:
-    if simulation is None or not np.array_equal(simulation.map.candidates, problem.candidates):
-        return None
-    return replace(simulation.map, limit=problem.limits[0])
-
-
-def _simulation(run: Path, notices: list[str]) -> Simulation | None:
-    try:
-        return Simulation.read(run)
-    except ConfigError as error:
-        notices.append(f"The truth of the simulation is left out. {error}")
-        return None

@@ -7,7 +7,7 @@ Text is escaped; a mark may carry a tip, which browsers show while the pointer r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from lifesafe.report.page.wording import escaped, number
 
 Numbers = Sequence[float] | np.ndarray  # plain floats, or a vector of them
 
-WIDE, HALF, THIRD, NARROW = 960, 470, 310, 400  # widths of charts, in units that are pixels at full size
+WIDE, HALF, NARROW = 960, 470, 400  # widths of charts, in units that are pixels at full size
 _LETTER = 6.6  # width of a letter at the size of the tick labels
 _ROW, _ROWS = 15.0, 4  # height and largest number of rows of names above a chart
 _MARKS = {
@@ -132,12 +132,12 @@ class Chart:
         start, stop = (_short(self.y(value)) for value in ends)
         self._clipped.append(f'<path class="bar {kind}" d="M{_short(self.x(x))} {start}V{stop}"/>')
 
-    def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "", attributes: str = "") -> None:
+    def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "") -> None:
         """Draw a sign at a point, with a tip for the pointer."""
         told = f"<title>{escaped(tip)}</title>" if tip else ""
         place = f"translate({_short(self.x(x))} {_short(self.y(y))})"
         self._parts.append(
-            f'<path class="mark {kind}" transform="{place}" d="{_MARKS[shape]}"{attributes}>{told}</path>'
+            f'<path class="mark {kind}" transform="{place}" d="{_MARKS[shape]}">{told}</path>'
         )
 
     def horizontal(self, y: float, kind: str, label: str = "") -> None:
@@ -146,14 +146,6 @@ class Chart:
         self._clipped.append(f'<path class="line {kind}" d="M{_short(self.left)} {at}H{_short(self.right)}"/>')
         if label:
             self._text(self.right - 4, self.y(y) - 5, label, f"note end {kind}")
-
-    def vertical(self, x: float, kind: str, label: str = "") -> None:
-        """Draw a line from top to bottom, named at its top."""
-        at = _short(self.x(x))
-        self._parts.append(f'<path class="line {kind}" d="M{at} {_short(self.top)}V{_short(self.bottom)}"/>')
-        if label:
-            start, side = self._beside(x, label)
-            self._text(start, self.top + 10, label, f"note{side} {kind}")
 
     def annotate(self, marks: Sequence[tuple[float, str, str]]) -> None:
         """Draw lines from top to bottom, named above the chart; names that would meet stand in different rows.
@@ -194,15 +186,11 @@ class Chart:
         """Write a short text at a point."""
         self._text(self.x(x), self.y(y), text, f"note {kind}")
 
-    def center(self, text: str) -> None:
-        """Write a text into the middle of the chart: why it is empty."""
-        self._text((self.left + self.right) / 2, (self.top + self.bottom) / 2, text, "name middle")
-
     def raw(self, markup: str) -> None:
         """Add markup of one's own, clipped to the box; it must be safe as it is."""
         self._clipped.append(markup)
 
-    def svg(self, kind: str = "", attributes: str = "") -> str:
+    def svg(self) -> str:
         """Return the chart as an SVG element."""
         marks = [part for part in self._parts if part.startswith('<path class="mark')]
         rest = [part for part in self._parts if not part.startswith('<path class="mark')]
@@ -216,8 +204,8 @@ class Chart:
         clip = f'<clipPath id="clip-{self.name}"><rect x="{x}" y="{y}" width="{width}" height="{height}"/></clipPath>'
         inside = f'<g clip-path="url(#clip-{self.name})">{"".join(self._clipped)}</g>'
         return (
-            f'<svg class="chart {kind}" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
-            f' aria-label="{escaped(self.label)}"{attributes}>'
+            f'<svg class="chart" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
+            f' aria-label="{escaped(self.label)}">'
             f"{clip}{''.join(rest)}{''.join(self._over)}{inside}{''.join(marks)}</svg>"
         )
 
@@ -255,7 +243,6 @@ def symbol(shape: str, kind: str) -> str:
     inner = {
         "line": f'<path class="line {kind}" d="M-9 0h18"/>',
         "dots": f'<path class="dots {kind}" d="M-6 2h0M0-3h0M6 1h0"/>',
-        "cell": f'<path class="{kind}" d="M-7-6h14v12h-14z"/>',
         "band": f'<path class="fill {kind}" d="M-9-5h18v10h-18z"/>',
     }.get(shape) or f'<path class="mark {kind}" d="{_MARKS[shape]}"/>'
     return f'<svg class="symbol" viewBox="-10 -10 20 20" aria-hidden="true">{inner}</svg>'
@@ -265,6 +252,11 @@ def legend(items: Iterable[tuple[str, str, str]]) -> str:
     """Return a legend as HTML; each item is a shape, a class and what it means."""
     keys = "".join(f"<li>{symbol(shape, kind)}{escaped(text)}</li>" for shape, kind, text in items)
     return f'<ul class="legend">{keys}</ul>'
+
+
+def both(draw: Callable[[int], str]) -> str:
+    """Return a chart for wide and for narrow screens; the style sheet shows one of them."""
+    return f'<div class="on-wide">{draw(WIDE)}</div><div class="on-narrow">{draw(NARROW)}</div>'
 
 
 def padded(values: Iterable[float], *, low: float | None = None, high: float | None = None) -> tuple[float, float]:

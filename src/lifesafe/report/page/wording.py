@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from lifesafe.returns import Returns
+from lifesafe.safety import Problem
 
 _MINUS = "\N{MINUS SIGN}"
 
@@ -42,9 +42,15 @@ def percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{share:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
-def target_text(target: Returns) -> str:
-    """Return a target as (R, G), or (R, G1, G2, ...)."""
-    return f"({', '.join(number(value) for value in target)})"
+def target_text(problem: Problem, point: Sequence[float]) -> str:
+    """Return a target as (R, G), or as its knobs with their units."""
+    if problem.asks_for_returns:
+        return f"({', '.join(number(value) for value in point)})"
+    units = (axis.unit for axis in problem.axes.values())  # type: ignore[union-attr]  # made so by the problem
+    return ", ".join(
+        f"{name} {number(value)}{' ' if unit else ''}{unit}"
+        for name, value, unit in zip(problem.names, point, units, strict=True)
+    )
 
 
 def plural(count: int, noun: str) -> str:

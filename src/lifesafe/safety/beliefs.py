@@ -1,0 +1,362 @@
+"""What is believed of every target, computed from the facts of a run. `choice` decides on it, and on nothing else.
+
+A target may be tried or served if it has *paid*: its risk was charged to the ledger under the present limits, or (with
+the promise "total") a bet on its own episodes has certified it. Three things end what was paid or certified before:
+other limits, an episode that cost more than can be, and, for one target, an alarm in operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe.errors import JournalError
+from lifesafe.journal import events as e
+from lifesafe.journal.events import Point
+from lifesafe.journal.history import History, Tried
+from lifesafe.journal.store import Record
+from lifesafe.safety.account import Account
+from lifesafe.safety.betting import ROUNDING, Bet
+from lifesafe.safety.posterior import Cost, Reward, Sums
+from lifesafe.safety.problem import Problem
+
+_START_SHARE = 0.25  # of delta, for the bet on the first start; the next has half of that, and so on
+_TEST_SHARE = 0.5  # of delta, for the bets on all other targets together
+_INCIDENTS = 2.0  # that an episode may have beyond the mean of its target before the assumption counts as refuted
+_CLEARLY = 2.0  # standard deviations
+
+
+@dataclass
+class Own:
+    """The episodes of one target, raw units."""
+
+    episodes: int
+    totals: Float[np.ndarray, " r"]
+    squares: Float[np.ndarray, " r"]
+
+    def add(self, episodes: int, totals: Float[np.ndarray, " r"], squares: Float[np.ndarray, " r"]) -> None:
+        """Add some episodes."""
+        self.episodes += episodes
+        self.totals, self.squares = self.totals + totals, self.squares + squares
+
+    @property
+    def means(self) -> Float[np.ndarray, " r"]:
+        return np.asarray(self.totals / self.episodes)
+
+
+class Books:
+    """The account of a run, kept event by event: unlike all other beliefs it depends on the order of episodes."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.account = _new_account(problem)
+        """None unless the promise is "total"."""
+
+    def apply(self, record: Record, history: History, problem: Problem) -> None:
+        """Take an event into account; `history` has it already."""
+        if self.account is None:
+            return
+        match record.event:
+            case e.Told(episodes=episodes) | e.Served(episodes=episodes):
+                self.account = self.account.after(_costs(episodes))
+            case e.Retracted(trial=trial, episodes=episodes):
+                told = _costs(history.trials[trial].first_told)
+                true = np.broadcast_to(self.account.bounds, told.shape) if episodes is None else _costs(episodes)
+                limits = np.array(self.account.limits)
+                dearer = np.maximum((true - limits).sum(axis=0) - (told - limits).sum(axis=0), 0.0)
+                self.account = self.account.after((limits + dearer)[None])
+            case e.Limited():
+                self.account = _new_account(problem)
+            case e.Snapshot(account=holds):
+                self.account = replace(self.account, holds=holds)
+        if self.account is not None and not isinstance(record.event, e.Served):
+            # An episode of operation beyond its bound counts with the alarm that follows.
+            bounds = _bounds(problem, _largest_seen(history, len(problem.limits)))
+            self.account = replace(self.account, bounds=bounds)
+
+
+class Beliefs:
+    """What is believed after everything that has happened so far."""
+
+    def __init__(self, problem: Problem, history: History, account: Account | None = None) -> None:
+        self.problem, self.history, self.account = problem, history, account
+
+    @cached_property
+    def own(self) -> dict[Point, Own]:
+        """The episodes of every target that has any, those of operation included, in the order of their first."""
+        found: dict[Point, Own] = {}
+        width = 1 + len(self.problem.limits)
+
+        def of(point: Point) -> Own:
+            return found.setdefault(point, Own(0, np.zeros(width), np.zeros(width)))
+
+        for tried in self.history.told:
+            episodes = tried.episodes
+            for i, target in enumerate(tried.asked.targets):
+                rows = episodes[np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp) == i]
+                if len(rows):
+                    of(target).add(len(rows), rows.sum(axis=0), (rows**2).sum(axis=0))
+        for service in self.history.services:
+            if service.episodes:
+                of(service.target).add(service.episodes, service.sums, service.squares)
+        return found
+
+    @cached_property
+    def tried(self) -> tuple[Point, ...]:
+        """The targets that have episodes."""
+        return tuple(self.own)
+
+    @cached_property
+    def searched(self) -> int:
+        """Episodes that the search under the present limits has taken."""
+        first = self._limited_at
+        return sum(each.was_told for each in self.history.told if each.asked_number > first)
+
+    # --- the model
+
+    @cached_property
+    def sums(self) -> Sums:
+        """The episodes as they are modeled: rewards as shares of their range, costs in limits."""
+        low, high = self.problem.rewards  # type: ignore[misc]  # made so by the problem
+        shift = np.array([low, *np.zeros(len(self.problem.limits))])
+        scale = np.array([high - low, *self.problem.limits])
+        n = np.array([own.episodes for own in self.own.values()], dtype=np.float64)
+        totals = np.array([own.totals for own in self.own.values()]).reshape(len(n), len(scale))
+        squares = np.array([own.squares for own in self.own.values()]).reshape(len(n), len(scale))
+        modeled = (totals - n[:, None] * shift) / scale
+        modeled_squares = (squares - 2 * shift * totals + n[:, None] * shift**2) / scale**2
+        return Sums(self.problem.scaled(self.tried), n, modeled, modeled_squares)
+
+    @cached_property
+    def costs(self) -> tuple[Cost | None, ...]:
+        """The model of each cost; none for one that every single episode keeps for sure."""
+        pairs = zip(self.lumps, self.problem.limits, strict=True)
+        sure = self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
+        return tuple(None if sure[k] else Cost.given(self.sums, k, s / b) for k, (s, b) in enumerate(pairs))
+
+    @cached_property
+    def reward(self) -> Reward:
+        """The model of the reward."""
+        names = self.problem.names
+        return Reward(self.sums, names.index("reward") if "reward" in names else None)
+
+    @cached_property
+    def lumps(self) -> tuple[float, ...]:
+        """Largest cost that can come at once: as the problem says, or what was seen if that was more."""
+        seen = self._largest
+        return tuple(max(s, float(x)) if broken else s for s, x, broken in zip(self.problem.lumps, seen, self._broken, strict=True))
+
+    @property
+    def bounds(self) -> tuple[float, ...]:
+        """Largest cost of an episode: as the problem says, or what was seen if that was more."""
+        return _bounds(self.problem, self._largest)
+
+    @property
+    def most(self) -> tuple[float, ...]:
+        """Most that an episode of a target within the limits may cost before what was assumed counts as refuted."""
+        if self.problem.bounds is not None and (self.problem.stop_at is not None or self.problem.incident == "horizon"):
+            return self.bounds
+        return tuple(b + _INCIDENTS * s for b, s in zip(self.problem.limits, self.lumps, strict=True))
+
+    # --- what holds up a search
+
+    @cached_property
+    def breaches(self) -> tuple[tuple[int, str], ...]:
+        """Episodes that cost more than the problem allows: the number of the event, and what was found."""
+        found = []
+        for tried in self.history.told:
+            over = self._over(tried)
+            if over:
+                found.append((tried.told_number, f"trial {tried.number}: {over}"))
+        for service in self.history.services:
+            if service.alarm is not None and service.alarm.rule == "bound":
+                cost = float(service.largest[service.alarm.cost])
+                found.append((service.alarm_number, f"operation: {self._too_much(cost, service.alarm.cost)}"))
+        return tuple(sorted(found))
+
+    @cached_property
+    def held(self) -> str | None:
+        """What holds up the search until somebody confirms that it may go on; none if nothing does."""
+        confirmed = self.history.confirmed[-1][0] if self.history.confirmed else 0
+        for number, found in self.breaches:
+            if number > confirmed:
+                return found
+        for tried in self.history.told:
+            if tried.told_number > confirmed and (found_costs := self.exceeded(tried)):
+                return f"trial {tried.number}: {found_costs}"
+        return None
+
+    def exceeded(self, tried: Tried) -> str | None:
+        """Return how the episodes of a trial show, clearly, that its mean cost is above a limit; none if they do not."""
+        if tried.asked.stage != "search" or not tried.told:
+            return None
+        costs = tried.episodes[:, 1:] / np.array(tried.limits)
+        mean, n = costs.mean(axis=0), len(costs)
+        seen = costs.var(axis=0, ddof=1) / np.maximum(mean, 1e-9) if n > 1 else np.zeros(len(mean))
+        phi = np.maximum([0.0 if cost is None else cost.phi for cost in self.costs], seen)
+        low = mean - _CLEARLY * np.sqrt(phi * mean / n)
+        k = int(low.argmax())
+        if low[k] <= 1 or self.problem.sure[k]:
+            return None
+        return f"its mean cost {mean[k] * tried.limits[k]:.4g} is clearly above the limit {tried.limits[k]:g}"
+
+    # --- who has paid
+
+    @property
+    def spent(self) -> float:
+        """Risk charged under the present limits."""
+        return sum(each.asked.charge for each in self.history.trials.values() if each.asked_number > self._limited_at)
+
+    @cached_property
+    def paid(self) -> frozenset[Point]:
+        """Targets that may be tried and served: charged under the present limits, and not withdrawn since."""
+        paid: set[Point] = set()
+        for each in self.history.trials.values():
+            if each.asked_number > self._fresh_from:
+                paid |= {point for point in each.asked.paid if each.asked_number > self.withdrawn.get(point, 0)}
+        return frozenset(paid)
+
+    @cached_property
+    def withdrawn(self) -> dict[Point, int]:
+        """Targets that an alarm has withdrawn, with the number of the event; a later payment brings one back."""
+        return {each.target: each.alarm_number for each in self.history.services if each.alarm is not None}
+
+    @cached_property
+    def bets(self) -> dict[Point, Bet]:
+        """The bets on targets that were put to the test, each on its own episodes since then.
+
+        An alarm ends a bet; a later test begins another one, at a level of its own. Levels count those that ended, so
+        the level of a bet never changes.
+        """
+        bets: dict[Point, Bet] = {}
+        begun: dict[Point, int] = {}
+        starts = tests = 0
+        for tried in self.history.trials.values():
+            center, number = tried.center, tried.asked_number
+            if number <= self._fresh_from:
+                continue
+            alarms = [each.alarm_number for each in self.history.services if each.alarm and each.target == center]
+            is_new = begun.get(center, -1) < max((alarm for alarm in alarms if alarm < number), default=0)
+            if is_new and tried.asked.stage in ("start", "test"):
+                if tried.asked.stage == "start":
+                    starts += 1
+                    level = self.problem.delta * _START_SHARE * 0.5 ** (starts - 1)
+                else:
+                    tests += 1
+                    level = self.problem.delta * _TEST_SHARE / (tests * (tests + 1))
+                bets[center], begun[center] = Bet.start(self.problem.limits, self.bounds, level), number
+            if center in bets and tried.told:
+                bets[center] = bets[center].update(tried.episodes[:, 1:])
+        return {point: bet for point, bet in bets.items() if begun[point] > self.withdrawn.get(point, 0)}
+
+    @cached_property
+    def certified(self) -> frozenset[Point]:
+        """Targets whose own episodes prove, without a model, that every mean cost keeps its limit."""
+        return frozenset(point for point, bet in self.bets.items() if bet.certified)
+
+    @cached_property
+    def admitted(self) -> frozenset[Point]:
+        """Targets that may be served: paid or certified, whatever is promised."""
+        return self.certified if self.problem.promise == "total" else self.paid
+
+    @property
+    def _limited_at(self) -> int:
+        return self.history.limited[-1][0] if self.history.limited else 0
+
+    @property
+    def _fresh_from(self) -> int:
+        """Number of the event that voided what was paid before."""
+        return max(self._limited_at, max((number for number, _ in self.breaches), default=0))
+
+    @cached_property
+    def _largest(self) -> Float[np.ndarray, " k"]:
+        return _largest_seen(self.history, len(self.problem.limits))
+
+    @cached_property
+    def _broken(self) -> tuple[bool, ...]:
+        """For each cost, whether an episode cost more than the problem allows."""
+        return tuple(bool(self.breaches) and bool(x > self._allowed(k, 0.0)) for k, x in enumerate(self._largest))
+
+    def _over(self, tried: Tried) -> str | None:
+        """Return which episode of a trial costs more than can be; none if none does."""
+        episodes = tried.episodes
+        draws = np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp)
+        for k in range(len(self.problem.limits)):
+            for i, cost in enumerate(episodes[:, 1 + k]):
+                others = episodes[(draws == draws[i]) & (np.arange(len(draws)) != i), 1 + k]
+                if cost > self._allowed(k, float(others.mean()) if len(others) else 0.0):
+                    return self._too_much(float(cost), k)
+        return None
+
+    def _allowed(self, k: int, mean: float) -> float:
+        """Return the most that an episode may cost: with the stop, or with two mishaps at a target of some mean."""
+        if self.problem.stop_at is not None:
+            assert self.problem.bounds is not None
+            return self.problem.bounds[k] * (1 + ROUNDING)
+        if self.problem.incident == "horizon":
+            return np.inf  # more than can be is refused before it is recorded
+        return max(self.problem.limits[k], mean) + _INCIDENTS * self.problem.lumps[k]
+
+    def _too_much(self, cost: float, k: int) -> str:
+        if self.problem.stop_at is not None:
+            return (
+                f"an episode cost {cost:.4g}, and with stop_at = {self.problem.stop_at[k]:g} none can cost more than"
+                f" {self.problem.stop_at[k] + self.problem.steps[k]:g}; the stop did not work, or steps cost more"
+            )
+        return (
+            f"an episode cost {cost:.4g}, which incidents of at most {self.problem.lumps[k]:g} do not explain: mishaps"
+            " are larger than was assumed"
+        )
+
+
+def believed(records: Sequence[Record]) -> Beliefs:
+    """Return the beliefs that the records of a run lead to.
+
+    Raises:
+        JournalError: If they are no record of a search.
+    """
+    if not records or not isinstance(records[0].event, e.Opened):
+        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
+    problem, history = Problem.from_plain(records[0].event.problem), History()
+    books = Books(problem)
+    for record in records:
+        problem = step(record, history, books, problem)
+    return Beliefs(problem, history, books.account)
+
+
+def step(record: Record, history: History, books: Books, problem: Problem) -> Problem:
+    """Fold one event into the facts and the books, and return the problem from then on."""
+    history.apply(record)
+    if isinstance(record.event, e.Limited):
+        problem = problem.with_limits(record.event.limits, [problem.target(start) for start in record.event.starts])
+    books.apply(record, history, problem)
+    return problem
+
+
+def _new_account(problem: Problem) -> Account | None:
+    if problem.promise != "total":
+        return None
+    assert problem.bounds is not None
+    return Account.begin(problem.limits, problem.bounds)
+
+
+def _bounds(problem: Problem, seen: Float[np.ndarray, " k"]) -> tuple[float, ...]:
+    assert problem.bounds is not None
+    return tuple(max(bound, float(x)) for bound, x in zip(problem.bounds, seen, strict=True))
+
+
+def _largest_seen(history: History, costs: int) -> Float[np.ndarray, " k"]:
+    """Return the largest cost of an episode that counts."""
+    largest = np.zeros(costs)
+    for tried in history.told:
+        largest = np.maximum(largest, tried.episodes[:, 1:].max(axis=0, initial=0.0))
+    for service in history.services:
+        largest = np.maximum(largest, service.largest)
+    return largest
+
+
+def _costs(episodes: Sequence[e.Episode]) -> Float[np.ndarray, "m k"]:
+    return np.array(episodes, dtype=np.float64)[:, 1:]

@@ -1,0 +1,258 @@
+"""What to try next under the promise "trial": a pure function of what is believed.
+
+First the start is tried until its risk fits. Then every trial is a lottery: a center that is likely to earn more and
+whose risk fits, near something that was tried, and a scout further out, partly ahead, partly where costs are least
+known. Scouts let a search look before it steps: it interpolates between what it has seen.
+
+Candidates are drawn near what was tried, from a named random stream, so the same facts give the same choice. Nothing
+depends on a grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from lifesafe._random import generator
+from lifesafe.errors import NoSafeTargetError
+from lifesafe.journal.events import Forecast, Point
+from lifesafe.safety.beliefs import Beliefs
+from lifesafe.safety.ledger import (
+    EPISODES,
+    FIRST_EPISODES,
+    Moments,
+    allowance,
+    lottery_risks,
+    moments,
+    risks,
+    start_allowance,
+)
+from lifesafe.safety.likelihood import mean_of
+from lifesafe.safety.lottery import SCOUTS, Lottery, lottery
+from lifesafe.safety.recommendation import recommend
+from lifesafe.safety.start import current_start, why_none_is_left
+
+REACH, SCOUT_REACH = 0.1, 0.3
+"""How far a center may be from anything tried, and a scout from its center, along every axis."""
+CANDIDATES = 400
+"""Drawn for the center, and as many for the scout."""
+OPTIMISM = 1.5
+"""Standard deviations that are added to a mean reward."""
+_CURIOSITY, _MOST_CURIOUS = 0.3, 0.5  # of a scout for what is least known: for each deviation of f, up to this
+_TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays so much of the reward range a limit
+_AT_ONCE = 64  # scouts whose lottery is computed at once
+_GAIN = 0.01  # of the reward range: less than this is nothing to go on for
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The next trial, and what it rests on."""
+
+    stage: str
+    lottery: Lottery
+    charge: float
+    allowance: float
+    paid: tuple[Point, ...]
+    """Targets that have paid with this trial."""
+    forecasts: tuple[Forecast, ...]
+    """What is expected of each target of the lottery."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """Nothing is left to try."""
+
+    why: str
+
+
+def choose(beliefs: Beliefs) -> Choice | Done:
+    """Return the next trial under the promise "trial", or why there is none.
+
+    Raises:
+        NoSafeTargetError: If every start has failed.
+    """
+    left = beliefs.problem.episodes - beliefs.searched
+    if left <= 0:
+        return Done(f"the {beliefs.problem.episodes} episodes are used up")
+    if not beliefs.admitted and not all(beliefs.problem.sure):
+        return _start(beliefs, left)
+    return _step(beliefs, left)
+
+
+def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ...]:
+    """Return what is expected of some targets."""
+    Z = beliefs.problem.scaled(points)
+    at = moments(beliefs, Z)
+    risk, (mean, sd) = risks(beliefs, at, len(Z)), beliefs.reward.moments(Z)
+    low, high = beliefs.problem.rewards  # type: ignore[misc]  # made so by the problem
+    costs = np.zeros((len(Z), len(beliefs.costs), 2))
+    for k, (cost, pair) in enumerate(zip(beliefs.costs, at, strict=True)):
+        if cost is not None and pair is not None:
+            costs[:, k] = (cost.quantiles(*pair, (0.5, 0.95)) * beliefs.problem.limits[k]).T
+    return tuple(
+        Forecast(
+            reward=(float(low + (high - low) * mean[i]), float((high - low) * sd[i])),
+            costs=tuple((float(median), float(upper)) for median, upper in costs[i]),
+            risk=float(risk[i]),
+        )
+        for i in range(len(Z))
+    )
+
+
+def _start(beliefs: Beliefs, left: int) -> Choice:
+    """Try the start until its risk fits; then the search goes on from there."""
+    found = current_start(beliefs)
+    if found is None:
+        raise NoSafeTargetError(why_none_is_left(beliefs))
+    number, point = found
+    own = beliefs.own.get(point)
+    may = start_allowance(beliefs, number)
+    if own is not None and own.episodes >= FIRST_EPISODES:
+        (forecast,) = forecasts(beliefs, (point,))
+        if forecast.risk <= may:
+            return _step(beliefs, left, begin=(point, forecast.risk))
+    count = min(EPISODES if own is not None else FIRST_EPISODES, left)
+    return Choice("start", lottery(point, count), 0.0, may, (), forecasts(beliefs, (point,)))
+
+
+def _again(beliefs: Beliefs, left: int) -> Choice | Done:
+    found = current_start(beliefs)
+    if found is None:
+        return Done("no target that was tried keeps the limits for sure enough any more")
+    point = found[1]
+    return Choice("start", lottery(point, min(EPISODES, left)), 0.0, 0.0, (), forecasts(beliefs, (point,)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Targets to choose from, with what is known of them."""
+
+    points: tuple[Point, ...]
+    Z: Float[np.ndarray, "m d"]
+    at: Moments
+    reward: Float[np.ndarray, " m"]
+    reward_sd: Float[np.ndarray, " m"]
+
+    @classmethod
+    def of(cls, beliefs: Beliefs, points: tuple[Point, ...]) -> _Candidates:
+        Z = beliefs.problem.scaled(points)
+        return cls(points, Z, moments(beliefs, Z), *beliefs.reward.moments(Z))
+
+    def rows(self, chosen: Int[np.ndarray, " n"]) -> Moments:
+        """Return the moments at some of the candidates."""
+        return [None if pair is None else (pair[0][:, chosen], pair[1][:, chosen]) for pair in self.at]
+
+    @property
+    def hoped(self) -> Float[np.ndarray, " m"]:
+        """Reward that a candidate may have, if one is lucky."""
+        return self.reward + OPTIMISM * self.reward_sd
+
+
+def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None) -> Choice | Done:
+    """Return a lottery around a center whose risk fits.
+
+    Args:
+        beliefs: What is believed.
+        left: Episodes that are left.
+        begin: A start that pays with this trial, and its risk.
+    """
+    number = len(beliefs.history.trials) + 1
+    rng = generator(beliefs.problem.seed, "candidates", number)
+    paid = beliefs.paid | ({begin[0]} if begin is not None else set())
+    extra = begin[1] if begin is not None else 0.0
+    may = max(allowance(beliefs) - extra, 0.0)
+    near = _Candidates.of(beliefs, _near_tried(beliefs, rng))
+    risk = risks(beliefs, near.at, len(near.Z))
+    has_paid = np.array([point in paid for point in near.points])
+    fits = np.where(has_paid, risk <= max(beliefs.problem.delta / 2, may), risk <= may)
+    if begin is not None:  # its risk may be larger than what is left for one trial
+        fits |= np.array([point == begin[0] for point in near.points])
+    if not fits.any():  # what came back has made even the start doubtful: look there again
+        return _again(beliefs, left)
+    i = int(np.where(fits, near.hoped, -np.inf).argmax())
+    center, charge = near.points[i], extra + (0.0 if has_paid[i] else float(risk[i]))
+    scout, more = None, 0.0
+    if left >= EPISODES and not all(beliefs.problem.sure):
+        scout, more = _scout(beliefs, rng, near, i, may - (0.0 if has_paid[i] else float(risk[i])))
+    if scout is None and has_paid[i] and (done := _nothing_to_gain(beliefs, near, i)):
+        return done
+    drawn = lottery(center, min(EPISODES, left), scout, seed=beliefs.problem.seed, trial=number)
+    paying = (*((begin[0],) if begin is not None else ()), *(() if has_paid[i] else (center,)))
+    return Choice("search", drawn, charge + more, may + extra, paying, forecasts(beliefs, drawn.targets))
+
+
+def _scout(
+    beliefs: Beliefs, rng: np.random.Generator, near: _Candidates, i: int, room: float
+) -> tuple[Point | None, float]:
+    """Return the most promising scout whose lottery with the center fits, and the risk that it adds."""
+    if room <= 0:
+        return None, 0.0
+    z, share = near.Z[i], SCOUTS / EPISODES
+    far = _Candidates.of(beliefs, _around(beliefs, rng, z))
+    worth = far.hoped + _CURIOSITY * np.minimum(_deviation(beliefs, far.at), _MOST_CURIOUS / _CURIOSITY)
+    worth -= _FAR_PRICE * np.maximum(_mean_cost(beliefs, far.at) - _TOO_FAR, 0.0)
+    order = np.argsort(-worth)
+    at_z = near.rows(np.array([i]))
+    for first in range(0, len(order), _AT_ONCE):
+        chosen = order[first : first + _AT_ONCE]
+        added = lottery_risks(beliefs, z, far.Z[chosen], at_z, far.rows(chosen), share)
+        if (added <= room).any():
+            j = int((added <= room).argmax())
+            return far.points[chosen[j]], float(added[j])
+    return None, 0.0
+
+
+def _nothing_to_gain(beliefs: Beliefs, near: _Candidates, i: int) -> Done | None:
+    """Return that the search is over if even the most hopeful target beats the recommended one by next to nothing."""
+    best = recommend(beliefs)
+    if best is None or near.hoped[i] - best.modeled > _GAIN:
+        return None
+    return Done(f"no target that may be tried can earn {_GAIN:.0%} of the reward range more")
+
+
+def _near_tried(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
+    """Return the tried targets, and others within reach of them; where every episode is safe, from the whole box."""
+    problem = beliefs.problem
+    known = beliefs.tried or problem.starts
+    X = problem.scaled(known)
+    if problem.listed is not None and problem.targets is not None:
+        distance = np.abs(problem.listed[:, None] - X[None]).max(axis=-1).min(axis=1)
+        untried = distance[distance > 1e-12]
+        reach = max(REACH, float(untried.min()) if len(untried) else 0.0)
+        reach = np.inf if all(problem.sure) else min(reach, SCOUT_REACH) + 1e-9
+        return tuple(problem.targets[j] for j in np.flatnonzero(distance <= reach))
+    d = len(problem.names)
+    if all(problem.sure):
+        drawn = rng.random((CANDIDATES, d))
+    else:
+        drawn = X[rng.integers(len(X), size=CANDIDATES)] + _steps(rng, REACH, d)
+    return (*known, *map(problem.raw, np.clip(drawn, 0.0, 1.0)))
+
+
+def _around(beliefs: Beliefs, rng: np.random.Generator, z: Float[np.ndarray, " d"]) -> tuple[Point, ...]:
+    """Return targets within a scout's reach of a center."""
+    problem = beliefs.problem
+    if problem.listed is not None and problem.targets is not None:
+        near = np.abs(problem.listed - z).max(axis=1) <= SCOUT_REACH + 1e-9
+        return tuple(problem.targets[j] for j in np.flatnonzero(near))
+    drawn = z + _steps(rng, SCOUT_REACH, len(z))
+    return tuple(map(problem.raw, np.clip(drawn, 0.0, 1.0)))
+
+
+def _steps(rng: np.random.Generator, reach: float, axes: int) -> Float[np.ndarray, "m d"]:
+    """Return steps of all lengths up to a reach along each axis; with many axes most would be long otherwise."""
+    return np.asarray(rng.uniform(-reach, reach, (CANDIDATES, axes)) * np.sqrt(rng.random((CANDIDATES, 1))))
+
+
+def _deviation(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
+    """Return the largest deviation of f over the costs."""
+    pairs = [(cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None]
+    return np.max([cost.moments(*pair)[1] for cost, pair in pairs], axis=0)
+
+
+def _mean_cost(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
+    """Return the largest expected cost, in limits."""
+    pairs = [(cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None]
+    return np.max([mean_of(cost.moments(*pair)[0]) for cost, pair in pairs], axis=0)

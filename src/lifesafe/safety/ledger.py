@@ -1,0 +1,89 @@
+"""The ledger: how likely a lottery breaks a limit, and how much of that the next trial may add.
+
+Notation:
+    Q_t     lottery of trial t, chosen from the data D_{t-1} and named random streams
+    z, z'   its center and its scout; e, the share of the scout
+    p_t     what trial t is charged
+    delta   probability with which any trial at all may exceed a limit
+    m_k(z)  mean cost k of target z, in limits
+
+A trial breaks limit k if (1 - e) m_k(z) + e m_k(z') > 1. It is charged the probability, given D_{t-1}, that it does so
+and that its center had not paid for this before:
+
+    p_t = sum_k P(m_k(z) > 1) [z has not paid]  +  sum_k P(m_k(z) <= 1, lottery k > 1)
+
+and is chosen such that p_t is at most the allowance, so that the sum of all p_t never exceeds delta. If the world is a
+draw from the prior, P(some trial breaks a limit) <= E[sum p_t] <= delta, whatever rule chooses and whenever it stops:
+sum the conditional probabilities. A target that has paid as a center may be tried again, and served, for nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe.safety.beliefs import Beliefs
+from lifesafe.safety.posterior import Cost
+
+EPISODES = 10
+"""Episodes of a trial."""
+FIRST_EPISODES = 30
+"""Episodes of the first trial of a start: what it shows decides whether the search may begin."""
+
+Moments = list[tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, "_ _"]] | None]
+
+
+def allowance(beliefs: Beliefs) -> float:
+    """Return the risk that the next trial may add: an even share of what is left, for each trial that is left."""
+    left = max(beliefs.problem.delta - beliefs.spent, 0.0)
+    trials = math.ceil(max(beliefs.problem.episodes - beliefs.searched, 1) / EPISODES)
+    return left / trials
+
+
+def start_allowance(beliefs: Beliefs, number: int) -> float:
+    """Return the risk that a start may have: half of delta for the first, half of that for the next, and so on."""
+    return min(beliefs.problem.delta * 0.5 ** (number + 1), max(beliefs.problem.delta - beliefs.spent, 0.0))
+
+
+def moments(beliefs: Beliefs, Z: Float[np.ndarray, "m d"]) -> Moments:
+    """Return mean and deviation of f at some targets, for each cost and component; none for costs that are sure."""
+    return [None if cost is None else cost.fitted.moments(Z) for cost in beliefs.costs]
+
+
+def risks(beliefs: Beliefs, at: Moments, count: int, limit: float = 1.0) -> Float[np.ndarray, " m"]:
+    """Return the probability that some mean cost of each target exceeds a limit, given in limits."""
+    total = np.zeros(count)
+    for cost, pair in zip(beliefs.costs, at, strict=True):
+        if cost is not None and pair is not None:
+            total += cost.tails(*pair, limit)
+    return np.minimum(total, 1.0)
+
+
+def lottery_risks(
+    beliefs: Beliefs,
+    z: Float[np.ndarray, " d"],
+    Z: Float[np.ndarray, "m d"],
+    at_z: Moments,
+    at_Z: Moments,
+    share: float,
+) -> Float[np.ndarray, " m"]:
+    """Return the probability that center z keeps the limits and its lottery with each other target does not."""
+    total = np.zeros(len(Z))
+    for cost, center, others in zip(beliefs.costs, at_z, at_Z, strict=True):
+        if cost is not None and center is not None and others is not None:
+            total += _beyond(cost, z, Z, center, others, share)
+    return np.minimum(total, 1.0)
+
+
+def _beyond(
+    cost: Cost,
+    z: Float[np.ndarray, " d"],
+    Z: Float[np.ndarray, "m d"],
+    center: tuple[Float[np.ndarray, "c 1"], Float[np.ndarray, "c 1"]],
+    others: tuple[Float[np.ndarray, "c m"], Float[np.ndarray, "c m"]],
+    share: float,
+) -> Float[np.ndarray, " m"]:
+    one = center[0][:, 0], center[1][:, 0]
+    return cost.beyond(one, others, cost.fitted.covariances(z, Z), share)

@@ -1,0 +1,96 @@
+"""What episodes say of the mean cost of a target: a likelihood that adds up.
+
+Notation:
+    b       limit
+    m       mean cost of a target, in limits
+    f       m on the modeled scale: 1 at the limit, and free to fall below 0 where m is nearly nothing
+    x       cost of an episode, in limits
+    n, S    episodes of a target, and the sum of their costs
+    phi     dispersion: variance of an episode's cost over its mean, in limits
+    s       largest dispersion, the largest cost that can come at once, in limits
+
+    m = 1/4 * 0.05 * log(1 + exp(u / 0.05)),  u = 5^f - 1
+    log p(episodes | m, phi) = (S log m - n m) / phi
+
+This is the quasi-likelihood of a Poisson variable whose steps are phi. It adds up: ten trials of one target are one
+observation with ten times the episodes. Ten episodes without cost are worth a factor exp(-10 m / phi), so what they
+prove depends on how large lumps can be, and phi = s keeps a weight of at least `FLOOR` whatever was seen.
+
+Reference: Wedderburn 1974, *Quasi-likelihood functions*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from jaxtyping import Float
+
+_LOG5 = float(np.log(5.0))
+_SOFT = 0.05
+_HIGHEST = 8.0  # f above which the scale ends: 5^8 / 4 limits
+_TYPICAL, _SPREAD = 0.5, 0.7  # prior of phi: log-normal around half a limit
+_SMALLEST = 0.1
+FLOOR = 0.1
+"""Weight that the largest dispersion keeps, whatever was seen."""
+
+
+def mean_of(f: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """Return the mean cost m, in limits, of a value on the modeled scale."""
+    t = np.expm1(_LOG5 * np.minimum(f, _HIGHEST)) / _SOFT
+    return np.asarray(0.25 * _SOFT * (np.maximum(t, 0.0) + np.log1p(np.exp(-np.abs(t)))))
+
+
+def scale_of(m: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    """Return the value on the modeled scale of a mean cost in limits; minus infinity where the scale never gets."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        softplus = np.asarray(m) / (0.25 * _SOFT)
+        t = np.where(softplus > 30, softplus, np.log(np.expm1(np.minimum(softplus, 30.0))))
+        u = np.asarray(_SOFT * t)
+        return np.where(u > -1, np.log1p(np.maximum(u, -1.0)) / _LOG5, -np.inf)
+
+
+def dispersions(s: float) -> Float[np.ndarray, " p"]:
+    """Return the values of phi that are considered: by factors of 2, up to s."""
+    grid = _SMALLEST * 2.0 ** np.arange(40)
+    return np.append(grid[grid < 0.9 * s], s)
+
+
+def dispersion_weights(
+    phis: Float[np.ndarray, " p"], groups: Iterable[tuple[float, float, float]]
+) -> Float[np.ndarray, " p"]:
+    """Return the posterior probability of every phi, before any floor.
+
+    Args:
+        phis: The values of `dispersions`.
+        groups: For each target its episodes, the sum and the sum of squares of their costs, in limits.
+    """
+    log_weights = -0.5 * (np.log(phis / min(_TYPICAL, phis[-1])) / _SPREAD) ** 2
+    for n, total, squares in groups:
+        if total <= 0 or n < 2:
+            continue  # zeros say nothing of the size of lumps
+        mean = total / n
+        weight = min(1.0, 1.0 / mean)  # targets far above the limit may be noisy in another way
+        spread = max(squares - total * mean, 0.0) / mean
+        log_weights = log_weights - 0.5 * weight * ((n - 1) * np.log(phis) + spread / phis)
+    weights = np.exp(log_weights - log_weights.max())
+    return np.asarray(weights / weights.sum())
+
+
+def kept(weights: Float[np.ndarray, " p"], least: float = 0.01) -> Float[np.ndarray, " p"]:
+    """Return the weights with those too small to matter given to the next larger dispersion, which is the safe side."""
+    moved = weights.copy()
+    for i in range(len(moved) - 1):
+        if moved[i] < least:
+            moved[i + 1] += moved[i]
+            moved[i] = 0.0
+    return moved
+
+
+def floored(weights: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+    """Return the weights with at least `FLOOR` on the largest dispersion."""
+    if weights[-1] >= FLOOR or len(weights) == 1:
+        return weights
+    raised = weights * ((1 - FLOOR) / (1 - weights[-1]))
+    raised[-1] = FLOOR
+    return np.asarray(raised)

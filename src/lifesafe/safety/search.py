@@ -1,0 +1,496 @@
+"""SafeOptimizer: ask for a trial, run it, tell what its episodes returned; in memory or on disk.
+
+Python, shell and a life all go through here, so the same problem and the same answers give the same decisions.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import numpy as np
+from jaxtyping import Float
+
+from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
+from lifesafe.journal import events as e
+from lifesafe.journal.events import Event, Point
+from lifesafe.journal.history import History, Tried
+from lifesafe.journal.store import JOURNAL, Journal, Record
+from lifesafe.returns import Returns, returns_array
+from lifesafe.safety import choice, newcomers
+from lifesafe.safety.beliefs import Beliefs, Books, step
+from lifesafe.safety.betting import ROUNDING
+from lifesafe.safety.choice import Choice, Done
+from lifesafe.safety.ledger import moments, risks
+from lifesafe.safety.problem import Problem, Target
+from lifesafe.safety.recommendation import Recommendation, fit_targets, recommend
+
+_LARGEST = 1e100  # size of a return; squares of larger ones overflow
+_AGREEMENT = 1e-6  # difference up to which a number that is computed again counts as the recorded one
+_HOPELESS = 0.95  # probability of exceeding a limit at which a trial may end early
+_LEAST = 5  # episodes before a trial may end early
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What to run now: one target for each episode."""
+
+    number: int
+    """1 for the first trial."""
+    stage: str
+    """start, search; with the promise "total" also base, newcomer and test."""
+    targets: tuple[Target, ...]
+    """What to ask for in each episode, in order."""
+
+    @property
+    def episodes(self) -> int:
+        """Number of episodes."""
+        return len(self.targets)
+
+
+class SafeOptimizer:
+    """Finds the target with the most reward, and keeps the promise of its problem on the way.
+
+    Examples:
+        >>> problem = Problem(axes={"reward": (0, 500), "cost": (0, 60)}, starts=[Returns(200, 2)], limits=20.0)
+        >>> optimizer = SafeOptimizer(problem)
+        >>> trial = optimizer.ask()
+        >>> trial.number, trial.stage, trial.episodes, trial.targets[0]
+        (1, 'start', 30, Returns(reward=200.0, costs=(2.0,)))
+        >>> optimizer.tell(trial, [Returns(190, 3.0), Returns(205, 4.0)] * 15)
+        >>> optimizer.ask().stage
+        'search'
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self._start(problem)
+        self._append(e.Opened(problem=problem.to_plain(), version=version("lifesafe")))
+
+    def _start(self, problem: Problem) -> None:
+        check_moves(problem)
+        self._problem, self._history, self._books = problem, History(), Books(problem)
+        self._journal: Journal | None = None
+        self._count = 0
+        self._beliefs: Beliefs | None = None
+        self._interrupted = False
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], problem: Problem | None = None) -> Self:
+        """Open the run in a directory, or begin one there; every event is on disk before a call returns.
+
+        Args:
+            path: Directory of the run; the record is its `journal.sqlite`.
+            problem: The problem; may be left out when the run exists.
+
+        Raises:
+            JournalError: If the record belongs to another problem, is damaged, or is open elsewhere.
+            ConfigError: If there is no run and no problem.
+        """
+        if problem is not None:
+            check_moves(problem)
+        elif not (Path(path) / JOURNAL).exists():
+            raise ConfigError(f"There is no run in {path}; give a problem to begin one.")
+        journal, records = Journal.open(Path(path) / JOURNAL)
+        try:
+            return cls._begin(journal, problem) if not records else cls._resume(journal, records, problem)
+        except BaseException:
+            journal.close()
+            raise
+
+    @classmethod
+    def replay(cls, records: Sequence[Record]) -> Self:
+        """Return the optimizer in the state that records lead to, in memory; every decision is made again.
+
+        Raises:
+            JournalError: If a decision differs from the recorded one, or a snapshot from what it sums up.
+        """
+        optimizer = cls._at(_opened(records))
+        for record in records:
+            optimizer._check(record)
+            optimizer._fold(record)
+        return optimizer
+
+    @property
+    def problem(self) -> Problem:
+        """The problem, with the limits of now."""
+        return self._problem
+
+    @property
+    def history(self) -> History:
+        """What happened so far."""
+        return self._history
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What is believed now."""
+        if self._beliefs is None:
+            self._beliefs = Beliefs(self._problem, self._history, self._books.account)
+        return self._beliefs
+
+    @property
+    def trials(self) -> tuple[Tried, ...]:
+        """The trials told so far."""
+        return tuple(self._history.told)
+
+    @property
+    def open_trial(self) -> Trial | None:
+        """The trial that was asked for and not told yet."""
+        tried = self._history.open
+        return None if tried is None else self._trial(tried)
+
+    @property
+    def best(self) -> Recommendation | None:
+        """The target to operate; none if none is fit for it."""
+        return recommend(self.beliefs)
+
+    @property
+    def fit(self) -> tuple[Recommendation, ...]:
+        """All targets that are fit to be operated, those that earn more for sure first."""
+        return fit_targets(self.beliefs)
+
+    @property
+    def spent(self) -> float:
+        """Risk charged under the present limits; never more than delta."""
+        return self.beliefs.spent
+
+    @property
+    def held(self) -> str | None:
+        """What holds up the search until `confirm` is called; none if nothing does."""
+        return self.beliefs.held
+
+    @property
+    def done(self) -> str | None:
+        """Why the search is over; none while it goes on, or is held."""
+        if self._history.open is not None or self.held is not None:
+            return None
+        try:
+            found = self._choose()
+        except NoSafeTargetError as error:
+            return str(error)
+        return found.why if isinstance(found, Done) else None
+
+    @property
+    def stage(self) -> str:
+        """What the search does now: the stage of the open or next trial, "held", or "done"."""
+        if self._history.open is not None:
+            return self._history.open.asked.stage
+        if self.held is not None:
+            return "held"
+        try:
+            found = self._choose()
+        except NoSafeTargetError:
+            return "done"
+        return "done" if isinstance(found, Done) else found.stage
+
+    def ask(self) -> Trial | None:
+        """Return the trial to run now; the same one until it is told. None when the search is over or held.
+
+        Raises:
+            NoSafeTargetError: If every start has failed.
+        """
+        if self._history.open is None:
+            if self.held is not None:
+                return None
+            found = self._choose()
+            if isinstance(found, Done):
+                return None
+            self._append(_asked(found, len(self._history.trials) + 1))
+        return self.open_trial
+
+    def tell(self, trial: Trial, episodes: Sequence[Returns]) -> None:
+        """Record the returns of the episodes of the open trial, in the order of its targets.
+
+        A trial may end early: then tell the episodes that were run.
+
+        Raises:
+            TrialError: If the trial is not open here, or the returns do not fit; nothing is recorded then.
+        """
+        tried = self._open(trial)
+        rows = self._checked(episodes, len(tried.asked.tickets))
+        was_held = self.held
+        self._append(e.Told(trial=tried.number, episodes=rows))
+        if self.held is not None and was_held is None:
+            warnings.warn(f"The search is held. {self.held[0].upper()}{self.held[1:]}.", GuaranteeWarning, stacklevel=2)
+
+    def confirm(self, reason: str) -> None:
+        """Let a search go on that is held: you have looked at what holds it, and it may.
+
+        Raises:
+            TrialError: If the search is not held, or no reason is given.
+        """
+        if self.held is None:
+            raise TrialError("There is nothing to confirm: the search is not held.")
+        self._append(e.Confirmed(reason=_reason(reason, "the search may go on")))
+
+    def retract(self, number: int, reason: str, episodes: Sequence[Returns] | None = None) -> None:
+        """Take back what was told of a trial because it was wrong, and not because of what it showed.
+
+        What the trial was charged stays charged. An account pays for the retracted episodes as if each had cost the
+        most.
+
+        Args:
+            number: Number of the trial.
+            reason: What was wrong, for the record.
+            episodes: The true returns, if they are known.
+
+        Raises:
+            TrialError: If that trial was not told, or the returns do not fit; nothing is recorded then.
+        """
+        tried = self._history.trials.get(number)
+        if tried is None or tried.is_open or tried.retracted is not None:
+            told = [each.number for each in self._history.told if each.retracted is None]
+            raise TrialError(f"Trial {number} cannot be retracted; trials that can be: {told or 'none'}.")
+        rows = None if episodes is None else self._checked(episodes, len(tried.asked.tickets))
+        why = _reason(reason, f"trial {number} was wrong")
+        self._append(e.Retracted(trial=number, reason=why, episodes=rows))
+
+    def change_limits(self, limits: float | Sequence[float], starts: Sequence[Target] | None = None) -> None:
+        """Go on under other limits with everything observed so far.
+
+        What was paid before does not count any more, and the ledger begins anew: the promise is one for each set of
+        limits. Under lower limits the starts are not known to be safe; name others, or the search pays for whatever the
+        model trusts.
+
+        Args:
+            limits: One limit per cost.
+            starts: Targets that you know to be safe under the new limits.
+
+        Raises:
+            ConfigError: If no limit changes, or one is impossible.
+            TrialError: If a trial is open.
+        """
+        if self._history.open is not None:
+            raise TrialError(f"Trial {self._history.open.number} is open; tell it before changing the limits.")
+        changed = self._problem.with_limits(limits, starts)
+        if changed.limits == self._problem.limits:
+            raise ConfigError(f"The limits are {changed.limits} already.")
+        check_moves(changed)
+        self._append(e.Limited(limits=changed.limits, starts=changed.starts))
+
+    def ends_early(self, trial: Trial, episodes: Sequence[Returns]) -> bool:
+        """Return whether the first episodes of the open trial show that its center is too costly to go on with."""
+        tried = self._open(trial)
+        if not _LEAST <= len(episodes) < trial.episodes or tried.asked.stage == "base":
+            return False
+        rows = self._checked(episodes, trial.episodes)
+        asked = msgspec.structs.replace(tried.asked, trial=0)
+        supposed = Tried(asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, None, len(rows))
+        history = History()
+        history.__dict__ |= self._history.__dict__ | {"trials": {**self._history.trials, tried.number: supposed}}
+        beliefs = Beliefs(self._problem, history, self._books.account)
+        at = moments(beliefs, self._problem.scaled([tried.center]))
+        return bool(np.all(risks(beliefs, at, 1) >= _HOPELESS))
+
+    def record(self, event: Event) -> Record:
+        """Record what happened in operation; for `lifesafe.operation`, which owns those events."""
+        return self._append(event)
+
+    @property
+    def journal(self) -> Journal | None:
+        """The record on disk; none in memory."""
+        return self._journal
+
+    def checked(self, episodes: Sequence[Returns]) -> tuple[e.Episode, ...]:
+        """Return episodes as they are recorded, or refuse them.
+
+        Raises:
+            TrialError: If they do not fit the problem.
+        """
+        return self._checked(episodes, None)
+
+    def close(self) -> None:
+        """Close the record on disk."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @classmethod
+    def _at(cls, problem: Problem) -> Self:
+        optimizer = cls.__new__(cls)
+        optimizer._start(problem)
+        return optimizer
+
+    @classmethod
+    def _begin(cls, journal: Journal, problem: Problem | None) -> Self:
+        if problem is None:
+            raise ConfigError(f"{journal.path} is empty; give a problem to begin a run.")
+        optimizer = cls._at(problem)
+        optimizer._journal = journal
+        optimizer._append(e.Opened(problem=problem.to_plain(), version=version("lifesafe")))
+        return optimizer
+
+    @classmethod
+    def _resume(cls, journal: Journal, records: Sequence[Record], problem: Problem | None) -> Self:
+        recorded = _opened(records)
+        if problem is not None and problem.fingerprint != recorded.fingerprint:
+            raise JournalError(
+                f"{journal.path} records another problem ({recorded.fingerprint[:8]}) than the one given"
+                f" ({problem.fingerprint[:8]}): {_difference(recorded, problem)}. Give another directory, or leave the"
+                " problem out to go on with that run."
+            )
+        optimizer = cls._at(recorded)
+        for record in records:
+            optimizer._fold(record)
+        optimizer._journal = journal
+        return optimizer
+
+    def _append(self, event: Event) -> Record:
+        if self._interrupted:
+            raise JournalError("This optimizer was interrupted while it recorded an event; open the run again.")
+        self._interrupted = True  # until both the record and the memory have it
+        try:
+            if self._journal is not None:
+                record = self._journal.append(event)
+            else:
+                text = e.encode(event)
+                time = datetime.now(UTC).isoformat(timespec="microseconds")
+                record = Record(self._count + 1, e.decode(e.kind_of(event), text), time, "")
+        except Exception:
+            self._interrupted = False  # nothing was recorded
+            raise
+        self._fold(record)
+        self._interrupted = False
+        return record
+
+    def _fold(self, record: Record) -> None:
+        self._problem = step(record, self._history, self._books, self._problem)
+        self._count, self._beliefs, self._chosen = record.number, None, None
+
+    _chosen: Choice | Done | None = None
+
+    def _choose(self) -> Choice | Done:
+        if self._chosen is None:
+            rule = newcomers.choose if self._problem.promise == "total" and not all(self._problem.sure) else choice.choose
+            self._chosen = rule(self.beliefs)
+        return self._chosen
+
+    def _check(self, record: Record) -> None:
+        """Refuse a record that does not follow from those before it."""
+        match record.event:
+            case e.Asked() as asked:
+                found = self._choose()
+                again = None if isinstance(found, Done) else _asked(found, asked.trial)
+                if again is None or not _agree(again, asked):
+                    raise JournalError(
+                        f"Event {record.number}: trial {asked.trial} does not follow from what was recorded before it."
+                        " The record was changed, or another version of lifesafe decided."
+                    )
+            case e.Snapshot() as snapshot:
+                holds = () if self._books.account is None else self._books.account.holds
+                if snapshot.services != tuple(each.totals for each in self._history.services) or snapshot.account != holds:
+                    raise JournalError(f"Event {record.number}: the snapshot does not sum up what was recorded before.")
+
+    def _trial(self, tried: Tried) -> Trial:
+        return Trial(tried.number, tried.asked.stage, tuple(map(self._problem.target, tried.points)))
+
+    def _open(self, trial: Trial) -> Tried:
+        tried = self._history.open
+        if not isinstance(trial, Trial):
+            raise TrialError(f"Give the trial that ask() returned; got {trial!r}.")
+        if tried is None:
+            raise TrialError(f"Trial {trial.number} is not open: no trial is. Call ask() first.")
+        if trial != self._trial(tried):
+            raise TrialError(f"Trial {trial.number} is not the open one; trial {tried.number} is.")
+        return tried
+
+    def _checked(self, episodes: Sequence[Returns], most: int | None) -> tuple[e.Episode, ...]:
+        """Return the returns of episodes as plain numbers, or refuse them before anything is recorded."""
+        if not isinstance(episodes, Sequence):
+            raise TrialError(f"Episodes are given as a list of Returns, in the order of the targets; got {episodes!r}.")
+        rows: Float[np.ndarray, "m r"] = returns_array(episodes)
+        costs = len(self._problem.limits)
+        if most is not None and len(rows) > most:
+            raise TrialError(f"Got {len(rows)} episodes for a trial of {most}; tell one for each target, in order.")
+        if rows.shape[1] != 1 + costs:
+            raise TrialError(f"Got episodes with {rows.shape[1] - 1} costs; the problem has {costs}.")
+        if np.abs(rows).max() > _LARGEST:
+            raise TrialError(f"Got a return of {rows.flat[np.abs(rows).argmax()]:g}; that is no return of an episode.")
+        for k in range(costs):
+            column = rows[:, 1 + k]
+            if column.min() < 0:
+                raise TrialError(
+                    f"Episode {int(column.argmin()) + 1} has a cost of {column.min():g}; costs are never negative. If"
+                    " less is better without end, it is a reward."
+                )
+            largest = None if self._problem.largest is None else self._problem.largest[k]
+            if largest is not None and column.max() > largest * (1 + ROUNDING):
+                raise TrialError(
+                    f"Episode {int(column.argmax()) + 1} has a cost of {column.max():g}, and no episode can cost more"
+                    f" than {largest:g} (largest). Check the units, or begin a run with the true largest cost."
+                )
+        return tuple(tuple(row) for row in rows.tolist())
+
+
+def check_moves(problem: Problem) -> None:
+    """Refuse a problem whose search could never leave its start.
+
+    Raises:
+        ConfigError: With the reason, and the way out.
+    """
+    if problem.listed is None or all(problem.sure) or problem.promise == "total":
+        return
+    X = problem.scaled(problem.starts)
+    distance = np.abs(problem.listed[:, None] - X[None]).max(axis=-1)
+    nearest = float(distance[distance > 1e-12].min())
+    if nearest > choice.SCOUT_REACH + 1e-9:
+        raise ConfigError(
+            f"The target nearest to a start is {nearest:.2g} of an axis away, and a search looks no further than"
+            f" {choice.SCOUT_REACH:g}: nothing but the starts could be tried. List targets between them, or give the"
+            " axes alone and let the search choose in the box."
+        )
+
+
+def _opened(records: Sequence[Record]) -> Problem:
+    if not records or not isinstance(records[0].event, e.Opened):
+        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
+    return Problem.from_plain(records[0].event.problem)
+
+
+def _asked(found: Choice, number: int) -> e.Asked:
+    return e.Asked(
+        trial=number,
+        stage=found.stage,
+        targets=found.lottery.targets,
+        tickets=found.lottery.draws,
+        charge=found.charge,
+        paid=found.paid,
+        allowance=found.allowance,
+        forecasts=found.forecasts,
+    )
+
+
+def _agree(one: e.Asked, other: e.Asked) -> bool:
+    """Return whether two decisions are the same, up to rounding."""
+    words = (one.stage, one.tickets, len(one.paid)) == (other.stage, other.tickets, len(other.paid))
+    if not words or [len(x) for x in one.targets] != [len(x) for x in other.targets]:
+        return False
+    numbers: list[tuple[Sequence[Point] | Sequence[float], Sequence[Point] | Sequence[float]]] = [
+        (one.targets, other.targets),
+        (one.paid, other.paid),
+        ((one.charge, one.allowance), (other.charge, other.allowance)),
+    ]
+    return all(np.allclose(np.array(a), np.array(b), rtol=_AGREEMENT, atol=_AGREEMENT) for a, b in numbers)
+
+
+def _difference(recorded: Problem, given: Problem) -> str:
+    there, here = recorded.to_plain(), given.to_plain()
+    names = [name for name in there if there[name] != here[name]]
+    return "; ".join(f"{name} is {there[name]} there, {here[name]} here" for name in names[:3])
+
+
+def _reason(text: str, what: str) -> str:
+    if not isinstance(text, str) or not text.strip():
+        raise TrialError(f"The reason is empty; say why {what}, for those who read the record.")
+    return text.strip()

@@ -1,0 +1,216 @@
+"""The certificate of one target: rarely wrong, the same however the episodes come, and as quick as it was measured."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from lifesafe.errors import ConfigError, TrialError
+from lifesafe.safety.betting import Bet, clean_episodes
+
+LIMIT = 20.0
+STAKES, WEIGHTS = (0.99, 0.75, 0.5, 0.25, 0.12, 0.05), (0.5, 0.1, 0.1, 0.1, 0.1, 0.1)
+rows_of_two = st.lists(st.tuples(st.floats(0, 60), st.floats(0, 90)), max_size=30)
+
+
+def fresh(largest: float = 60.0, level: float = 0.05) -> Bet:
+    return Bet.start((LIMIT,), (largest,), level)
+
+
+def share_at_most(hits: int, runs: int) -> float:
+    """Return the upper end of the one-sided 95 % interval of a share."""
+    return binomtest(hits, runs, alternative="less").proportion_ci(0.95).high
+
+
+def wealth(costs: list[float], m: float, largest: float) -> float:
+    products = [math.prod(1 + stake * (m - cost) / (largest - m) for cost in costs) for stake in STAKES]
+    return sum(weight * product for weight, product in zip(WEIGHTS, products, strict=True))
+
+
+@given(costs=st.lists(st.floats(0.0, 60.0), max_size=12), limit=st.floats(1.0, 59.0))
+def test_wealth_equals_the_product_written_out(costs, limit):
+    bet = Bet.start((limit,), (60.0,), 0.05).update([[cost] for cost in costs])
+    assert bet.log_wealths[0] == pytest.approx(math.log(wealth(costs, limit, 60.0)), rel=1e-9, abs=1e-9)
+
+
+@given(costs=st.lists(st.floats(0.0, 60.0), max_size=20))
+def test_the_upper_bound_is_where_the_wealth_reaches_one_over_the_level(costs):
+    upper = Bet.start((LIMIT,), (60.0,), 0.05).update([[cost] for cost in costs]).upper[0]
+    assert 0 < upper <= 60
+    assert wealth(costs, upper * (1 - 1e-6), 60.0) < 20
+    if upper < 60 * (1 - 1e-6) and upper != LIMIT:
+        assert wealth(costs, upper * (1 + 1e-6), 60.0) >= 20
+
+
+@given(rows=rows_of_two, cuts=st.lists(st.integers(0, 30), max_size=4))
+def test_one_update_or_many_give_the_same_value_bit_by_bit(rows, cuts):
+    whole = pieces = Bet.start((20.0, 10.0), (60.0, 90.0), 0.05)
+    whole = whole.update(rows)
+    for start, end in itertools.pairwise(sorted([0, *cuts, 30])):
+        pieces = pieces.update(rows[start:end])
+    assert pieces == whole
+    assert (pieces.upper, pieces.log_wealths, pieces.certified) == (whole.upper, whole.log_wealths, whole.certified)
+
+
+@given(rows=rows_of_two, largest=st.sampled_from([(60.0, 90.0), (60.0, 1e5)]))
+def test_what_is_stored_comes_back_exactly(rows, largest):
+    bet = Bet.start((20.0, 90.0), largest, 1e-7).update(rows)
+    assert Bet.from_plain(json.loads(json.dumps(bet.to_plain(), allow_nan=False))) == bet
+
+
+@given(rows=rows_of_two)
+def test_more_cost_never_means_less_wealth_for_the_unsafe(rows):
+    bet = Bet.start((20.0, 10.0), (60.0, 90.0), 0.05)
+    dearer = bet.update([(min(a + 1, 60.0), min(b + 1, 90.0)) for a, b in rows])
+    cheaper = bet.update(rows)
+    assert all(a <= b + 1e-9 for a, b in zip(dearer.log_wealths, cheaper.log_wealths, strict=True))
+
+
+@pytest.mark.parametrize("low", [0.0, 10.0, 19.0])
+def test_wealth_is_one_on_average_when_the_mean_is_the_limit(low):
+    chance, average = (LIMIT - low) / (60 - low), 0.0
+    for costs in itertools.product([low, 60.0], repeat=7):
+        probability = math.prod(chance if cost == 60 else 1 - chance for cost in costs)
+        average += probability * math.exp(fresh().update([[cost] for cost in costs]).log_wealths[0])
+    assert average == pytest.approx(1.0, rel=1e-9)
+
+
+@pytest.mark.parametrize(("largest", "seed"), [(40.0, 0), (60.0, 1), (1000.0, 2)])
+def test_a_target_with_its_mean_at_the_limit_is_certified_at_most_as_often_as_the_level(largest, seed):
+    costs = np.where(np.random.default_rng(seed).random((2000, 600, 1)) < LIMIT / largest, largest, 0.0)
+    wrong = sum(fresh(largest).update(run).certified for run in costs)
+    assert wrong > 0
+    assert share_at_most(wrong, 2000) <= 0.05
+
+
+def test_several_costs_hold_the_level_without_a_split():
+    random = np.random.default_rng(3)
+    costs = random.uniform(0, 2, (2000, 400, 3))
+    costs[:, :, 1] = np.where(random.random((2000, 400)) < LIMIT / 60, 60.0, 0.0)  # its mean is the limit
+    bet = Bet.start((LIMIT,) * 3, (60.0,) * 3, 0.05)
+    wrong = sum(bet.update(run).certified for run in costs)
+    assert wrong > 0
+    assert share_at_most(wrong, 2000) <= 0.05
+
+
+def test_the_mean_is_below_every_upper_bound_as_often_as_promised():
+    costs = 60 * np.random.default_rng(4).beta(0.3, 1.2, (400, 60, 1))  # mean 12
+    missed = 0
+    for run in costs:
+        bets = itertools.accumulate(np.split(run, 12), lambda bet, rows: bet.update(rows), initial=fresh(level=0.1))
+        missed += any(bet.upper[0] < 12 for bet in bets)
+    assert share_at_most(missed, 400) <= 0.1
+
+
+@pytest.mark.parametrize("largest", [40.0, 60.0, 200.0, 1000.0])
+@pytest.mark.parametrize("low", [0.0, 10.0, 19.0])
+def test_the_exact_probability_of_a_wrong_certificate_is_at_most_the_level(largest, low):
+    # With costs of `low` or `largest` the wealth depends only on how many of each there were, so all paths of 3000
+    # episodes can be followed: `chances[n]` is the probability of n large costs so far and no certificate yet.
+    chance, most = (LIMIT - low) / (largest - low), 3000
+    won, lost = (np.log1p(np.array(STAKES) * (LIMIT - cost) / (largest - LIMIT)) for cost in (low, largest))
+    chances, large = np.eye(1, most + 1)[0], np.arange(most + 1)[:, None]
+    for t in range(1, most + 1):
+        chances = (1 - chance) * chances + chance * np.roll(chances, 1)
+        rows = large[: t + 1]
+        log_wealth = np.logaddexp.reduce(np.log(WEIGHTS) + rows * lost + (t - rows) * won, axis=1)
+        chances[: t + 1][log_wealth >= math.log(20)] = 0.0
+    assert 1 - chances.sum() <= 0.05
+
+
+@pytest.mark.parametrize(("largest", "episodes"), [(40, 6), (60, 9), (200, 34), (300, 52), (1000, 178)])
+def test_a_target_without_cost_is_certified_after_a_known_number_of_episodes(largest, episodes):
+    assert clean_episodes(LIMIT, largest, 0.05) == episodes
+    assert fresh(largest).update(np.zeros((400, 1))).reached_at == (episodes,)
+
+
+@given(limit=st.floats(0.1, 100), ratio=st.floats(0.5, 20), level=st.floats(1e-6, 0.5))
+def test_clean_episodes_are_those_after_which_the_bet_certifies(limit, ratio, level):
+    count = clean_episodes(limit, limit * ratio, level)
+    bet = Bet.start((limit,), (limit * ratio,), level)
+    assert bet.update(np.zeros((count, 1))).certified
+    assert count == 0 or not bet.update(np.zeros((count - 1, 1))).certified
+
+
+def test_three_costs_are_certified_as_soon_as_one_is():
+    bet = Bet.start((LIMIT,) * 3, (1000.0,) * 3, 0.05)
+    assert not bet.update(np.zeros((177, 3))).certified
+    assert bet.update(np.zeros((178, 3))).certified
+
+
+def test_the_delay_is_the_one_that_was_measured_for_costs_of_all_or_nothing():
+    random = np.random.default_rng(6)
+    for largest, mean, episodes in [(60.0, 10.0, 56), (40.0, 10.0, 29), (60.0, 16.0, 396), (40.0, 16.0, 209)]:
+        runs = np.where(random.random((200, 3000, 1)) < mean / largest, largest, 0.0)
+        reached = [fresh(largest).update(run).reached_at[0] or 3000 for run in runs]
+        assert np.median(reached) == pytest.approx(episodes, rel=0.25)
+
+
+def test_a_certificate_stays_and_the_bound_stays_below_the_limit():
+    certified = fresh().update(np.zeros((9, 1)))
+    later = certified.update(np.full((50, 1), 60.0))
+    assert (certified.certified, later.certified, later.reached_at) == (True, True, (9,))
+    assert certified.upper[0] < later.upper[0] == LIMIT
+
+
+def test_a_cost_that_cannot_exceed_its_limit_needs_no_test():
+    both = Bet.start((20.0, 90.0), (60.0, 90.0), 0.05)
+    assert not both.update([[0.0, 90.0]] * 8).certified
+    assert both.update([[0.0, 90.0]] * 9).certified
+    assert both.update([[0.0, 90.0]] * 9).log_wealths[1] == pytest.approx(0.0, abs=1e-12)
+    alone = Bet.start((90.0,), (60.0,), 0.05)
+    assert alone.certified
+    assert alone.upper == (60.0,)
+    assert clean_episodes(90.0, 60.0, 0.05) == 0
+
+
+def test_before_the_first_episode_nothing_is_known():
+    bet = fresh()
+    assert (bet.episodes, bet.certified, bet.upper) == (0, False, (60.0,))
+    assert bet.log_wealths[0] == pytest.approx(0.0, abs=1e-12)
+    assert bet.update([]) is bet
+
+
+def test_wealth_survives_what_would_overflow_or_vanish():
+    assert fresh().update(np.zeros((20_000, 1))).log_wealths[0] > 1000
+    assert -math.inf < fresh().update(np.full((20_000, 1), 60.0)).log_wealths[0] < -700
+
+
+def test_rounding_above_the_largest_cost_is_clipped():
+    assert fresh().update([[60.0 * (1 + 1e-6)]]) == fresh().update([[60.0]])
+    with pytest.raises(TrialError, match=r"costs up to \[60.1\]; the bet holds for costs up to \[60.\]"):
+        fresh().update([[0.0], [60.1]])
+
+
+@pytest.mark.parametrize("cost", [-0.5, math.nan, math.inf])
+def test_costs_that_are_no_costs_are_refused(cost):
+    with pytest.raises(TrialError, match="costs are finite and at least 0"):
+        fresh().update([[1.0], [cost]])
+
+
+@pytest.mark.wrong_shapes
+@pytest.mark.parametrize("costs", [[[1.0, 2.0]], [1.0, 2.0], [[], []]])
+def test_an_episode_with_a_different_number_of_costs_is_refused(costs):
+    with pytest.raises(TrialError, match="one row per episode, with 1 costs each"):
+        fresh().update(costs)
+
+
+@pytest.mark.parametrize(
+    ("limits", "largest", "level", "message"),
+    [
+        ((), (), 0.05, "Got 0 limits and 0 largest costs"),
+        ((20.0, 20.0), (60.0,), 0.05, "Got 2 limits and 1 largest costs"),
+        ((0.0,), (60.0,), 0.05, "finite numbers above 0"),
+        ((20.0,), (math.inf,), 0.05, "finite numbers above 0"),
+        ((20.0,), (60.0,), 0.0, "Got level = 0.0"),
+        ((20.0,), (60.0,), 1.0, "Got level = 1.0"),
+    ],
+)
+def test_impossible_values_are_refused(limits, largest, level, message):
+    with pytest.raises(ConfigError, match=message):
+        Bet.start(limits, largest, level)
