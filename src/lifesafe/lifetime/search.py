@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+from lifesafe.data.luck import Steps
 from lifesafe.environments import Box, Task
 from lifesafe.errors import ConfigError
 from lifesafe.operation import LEVEL
+from lifesafe.preparation.logs import episode_returns, problem_from_logs
 from lifesafe.returns import Returns
-from lifesafe.safety.logs import Steps, episode_returns, problem_from_logs
 from lifesafe.safety.problem import EPISODES, Problem, Promise, floats
 
 Start = Literal["data", "calm", "paper"]

@@ -179,7 +179,9 @@ class Operation:
 
     def _advice(self) -> str:
         if self._optimizer.held is not None:
-            return f"Look at the system first ({self._optimizer.held}); once that is settled, confirm, and search again."
+            return (
+                f"Look at the system first ({self._optimizer.held}); once that is settled, confirm, and search again."
+            )
         return (
             "Look at the system: has something worn, moved or been replaced? Then search again: what the alarm has"
             " shown is known, and a trial that is paid for brings a target back."
@@ -204,7 +206,9 @@ class Operation:
             watch = Watch.from_plain(history.snapshot.watch)
         else:
             watch = Watch.start(serving.limits, serving.level, serving.largest)
-        return watch.update(np.array(history.recent).reshape(len(history.recent), -1)[:, 1:]) if history.recent else watch
+        return (
+            watch.update(np.array(history.recent).reshape(len(history.recent), -1)[:, 1:]) if history.recent else watch
+        )
 
     def _summarize(self) -> None:
         assert self.watch is not None
@@ -238,5 +242,3 @@ class Operation:
 def _in_words(alarm: e.Alarm) -> str:
     watch = Alarm(rule=alarm.rule, cost=alarm.cost, episode=alarm.episode, mean=alarm.mean, limit=alarm.limit)  # type: ignore[arg-type]  # recorded as text
     return str(watch)
-
-

@@ -147,7 +147,10 @@ class Beliefs:
     def lumps(self) -> tuple[float, ...]:
         """Largest cost that can come at once: as the problem says, or what was seen if that was more."""
         seen = self._largest
-        return tuple(max(s, float(x)) if broken else s for s, x, broken in zip(self.problem.lumps, seen, self._broken, strict=True))
+        return tuple(
+            max(s, float(x)) if broken else s
+            for s, x, broken in zip(self.problem.lumps, seen, self._broken, strict=True)
+        )
 
     @property
     def bounds(self) -> tuple[float, ...]:

@@ -248,11 +248,15 @@ def _steps(rng: np.random.Generator, reach: float, axes: int) -> Float[np.ndarra
 
 def _deviation(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
     """Return the largest deviation of f over the costs."""
-    pairs = [(cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None]
+    pairs = [
+        (cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None
+    ]
     return np.max([cost.moments(*pair)[1] for cost, pair in pairs], axis=0)
 
 
 def _mean_cost(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
     """Return the largest expected cost, in limits."""
-    pairs = [(cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None]
+    pairs = [
+        (cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None
+    ]
     return np.max([mean_of(cost.moments(*pair)[0]) for cost, pair in pairs], axis=0)

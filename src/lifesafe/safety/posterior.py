@@ -77,7 +77,9 @@ class Cost:
         careful = _components(floored(weights[chosen]), np.maximum(rough, ROUGH))
         return cls(fitted, plain, careful, phi)
 
-    def tails(self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"], limit: float = 1.0) -> Float[np.ndarray, " m"]:
+    def tails(
+        self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"], limit: float = 1.0
+    ) -> Float[np.ndarray, " m"]:
         """Return the probability that the mean cost exceeds a limit, given the moments of f."""
         return self._larger(ndtr((means - scale_of(np.array(limit))) / sds))
 

@@ -223,7 +223,9 @@ class Problem:
         for name, axis, value in zip(self.names, self._axes, point, strict=True):
             slack = 1e-9 * (axis.high - axis.low)
             if not axis.low - slack <= value <= axis.high + slack:
-                raise ConfigError(f"{target!r}: {name} = {value:g} lies outside its axis, {axis.low:g} to {axis.high:g}.")
+                raise ConfigError(
+                    f"{target!r}: {name} = {value:g} lies outside its axis, {axis.low:g} to {axis.high:g}."
+                )
         return point
 
     def target(self, point: Point) -> Target:
@@ -310,7 +312,9 @@ class Problem:
         if self.largest is not None and self.stop_at is not None:
             for stop, largest in zip(self.stop_at, self.largest, strict=True):
                 if stop > largest:
-                    raise ConfigError(f"stop_at = {stop:g} is never reached: no episode can cost more than {largest:g}.")
+                    raise ConfigError(
+                        f"stop_at = {stop:g} is never reached: no episode can cost more than {largest:g}."
+                    )
 
     def _check_list(self, targets: tuple[Point, ...]) -> None:
         if len(set(targets)) < 2:
@@ -394,7 +398,9 @@ def _several(starts: Any) -> Sequence[Any]:
     return tuple(starts)
 
 
-def _seen(returns: Sequence[Returns] | Float[np.ndarray, "m r"], b: Float[np.ndarray, " k"]) -> Float[np.ndarray, "m r"]:
+def _seen(
+    returns: Sequence[Returns] | Float[np.ndarray, "m r"], b: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, "m r"]:
     """Return the logged returns, or refuse those that nothing can be begun with."""
     if not isinstance(returns, np.ndarray):
         if not len(returns):

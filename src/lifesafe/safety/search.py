@@ -281,7 +281,9 @@ class SafeOptimizer:
             return False
         rows = self._checked(episodes, trial.episodes)
         asked = msgspec.structs.replace(tried.asked, trial=0)
-        supposed = Tried(asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, None, len(rows))
+        supposed = Tried(
+            asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, None, len(rows)
+        )
         history = History()
         history.__dict__ |= self._history.__dict__ | {"trials": {**self._history.trials, tried.number: supposed}}
         beliefs = Beliefs(self._problem, history, self._books.account)
@@ -372,7 +374,9 @@ class SafeOptimizer:
 
     def _choose(self) -> Choice | Done:
         if self._chosen is None:
-            rule = newcomers.choose if self._problem.promise == "total" and not all(self._problem.sure) else choice.choose
+            rule = (
+                newcomers.choose if self._problem.promise == "total" and not all(self._problem.sure) else choice.choose
+            )
             self._chosen = rule(self.beliefs)
         return self._chosen
 
@@ -389,7 +393,10 @@ class SafeOptimizer:
                     )
             case e.Snapshot() as snapshot:
                 holds = () if self._books.account is None else self._books.account.holds
-                if snapshot.services != tuple(each.totals for each in self._history.services) or snapshot.account != holds:
+                if (
+                    snapshot.services != tuple(each.totals for each in self._history.services)
+                    or snapshot.account != holds
+                ):
                     raise JournalError(f"Event {record.number}: the snapshot does not sum up what was recorded before.")
 
     def _trial(self, tried: Tried) -> Trial:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe.data.luck import MOST, luck
 from lifesafe.data.validation.finding import Finding
 from lifesafe.data.validation.table import Table, blocks
-from lifesafe.safety.logs import MOST, luck
 
 _NEAR = (0.5, 1.25)  # of the limit: targets there are what users want, and what must have been seen
 _FEW = 20
