@@ -157,6 +157,24 @@ def one_knob(path: Path) -> Path:
     return searched(path, _of_knobs(), episodes=90, **settings)
 
 
+def six_knobs(path: Path) -> Path:
+    """As many knobs and costs as a search may have."""
+    names, rng = ("speed", "gain", "tilt", "grip", "lift", "turn"), np.random.default_rng(3)
+
+    def run(trial: Trial) -> list[Returns]:
+        found = []
+        for target in trial.targets:
+            assert isinstance(target, dict)
+            costs = [min(float(rng.poisson(1 + 6 * value)), 31.0) for value in list(target.values())[:4]]
+            found.append(Returns(float(rng.normal(150 * sum(target.values()), 20)), costs))
+        return found
+
+    return searched(
+        path, run, axes={name: (0, 1) for name in names}, starts=[dict.fromkeys(names, 0.2)], rewards=(0, 900),
+        limits=(12.0, 10.0, 8.0, 6.0), stop_at=30.0, episodes=80,
+    )  # fmt: skip
+
+
 def listed(path: Path) -> Path:
     """A finite list of targets, any episode of which may cost as much as its horizon allows."""
     targets = [Returns(reward, cost) for reward in (150, 200, 250, 300) for cost in (2, 10, 20, 30)]
@@ -165,7 +183,8 @@ def listed(path: Path) -> Path:
 
 def total(path: Path) -> Path:
     """The promise on the total, with an account, in operation."""
-    return _then(searched(path, promise="total", stop_at=40.0, episodes=150), lambda each: serve(each, 6.0, 40, seed=2))
+    searched(path, system(stop=41.0), promise="total", stop_at=40.0, episodes=150)
+    return _then(path, lambda operation: serve(operation, 6.0, 40, seed=2))
 
 
 def sure(path: Path) -> Path:
@@ -259,6 +278,7 @@ KINDS: dict[str, Callable[[Path], Path]] = {
     "two_costs": two_costs,
     "knobs": knobs,
     "one_knob": one_knob,
+    "six_knobs": six_knobs,
     "listed": listed,
     "total": total,
     "sure": sure,

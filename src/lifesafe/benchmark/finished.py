@@ -40,7 +40,7 @@ def _difference(row: Row, job: Job, suite: Suite, fingerprints: Mapping[str, str
     """Return how the making of a row differs from what the suite would do, in words; rows of old say less."""
     if row.settings not in ("", suite.fingerprint(job)):
         return (
-            f"with other settings of {job.method}, or measured otherwise (episodes, trials, start), than suite"
+            f"with other settings of {job.method}, or measured or searched otherwise, than suite"
             f" {suite.name} says now ({row.settings[:8]}, not {suite.fingerprint(job)[:8]})"
         )
     expected = fingerprints.get(job.task)

@@ -1,7 +1,8 @@
 """Run a job: train, then measure; what is done is on disk, so that a killed job goes on.
 
 The protocol: the weights at the end of a training are taken, whatever they do on the system; a policy that can be asked
-is asked for the most reward in its data at a cost of just the limit; every episode of a safe search is counted.
+is asked for the most reward in its data at a cost of just the limit; every episode of a safe search is counted. Where
+the search ends episodes at a cost, those of its target at the end are ended there, too.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from lifesafe.environments import task as find_task
 from lifesafe.environments.evaluation import episode_seeds
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.interfaces import Policy
-from lifesafe.lifetime import Lifetime, default_schedule
-from lifesafe.optimizer.dither import dithered
-from lifesafe.optimizer.journal import JOURNAL
+from lifesafe.journal import JOURNAL
+from lifesafe.lifetime import Lifetime, Search
+from lifesafe.lifetime.trials import asked
 from lifesafe.policies import Progress, train
 from lifesafe.returns import Returns, returns_array
 
@@ -111,10 +112,13 @@ class _Work:
         if self.report is not None:
             self.report(doing, done, total)
 
-    def run(self, policy: Policy, task: Task, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
-        """Return what the episodes at the end returned, one for each target."""
+    def run(
+        self, policy: Policy, task: Task, target: Returns, stop_at: Sequence[float] | None = None
+    ) -> Float[np.ndarray, "m r"]:
+        """Return what the episodes at the end returned."""
+        targets = [target] * self.suite.grid.episodes
         self.tell(f"episodes under {task.limits[0]:g}", 0, len(targets))
-        with Evaluator(policy, task, workers=self.workers) as evaluator:
+        with Evaluator(policy, task, workers=self.workers, stop_at=stop_at) as evaluator:
             seeds = episode_seeds(integer(self.job.seed, "evaluation"), len(targets))
             return returns_array(evaluator.run(targets, seeds).returns)
 
@@ -129,7 +133,7 @@ def _baseline(work: _Work) -> list[Row]:
         start = time.monotonic()
         target = Returns(best, limit)
         task = work.task.with_limits(limit)
-        returns = work.run(policy, task, [target] * work.suite.grid.episodes)
+        returns = work.run(policy, task, target)
         rows.append(
             _row(
                 job,
@@ -158,14 +162,13 @@ def _life(work: _Work, limit: float) -> list[Row]:
         (place / ".policy").rename(place / "policy")
     resumed = (place / JOURNAL).exists()
     start = time.monotonic()
-    searched, best, asked = _search(work, task, place)
+    search = work.suite.search.under(limit)
+    searched, best = _search(work, task, place, search)
     plain = Returns(float(work.dataset.returns[:, 0].max()), limit)
     rows = []
-    for method, target, targets, more in (
-        (PLS, best, asked, searched),
-        ("cdt", plain, [plain] * work.suite.grid.episodes, {}),
-    ):
-        returns = work.run(policy, task, targets) if targets else None
+    more: dict[str, Any]
+    for method, target, stop_at, more in ((PLS, best, search.stop_at, searched), ("cdt", plain, None, {})):
+        returns = None if target is None else work.run(policy, task, target, stop_at)
         seconds, start = time.monotonic() - start, time.monotonic()
         rows.append(
             _row(
@@ -183,44 +186,40 @@ def _life(work: _Work, limit: float) -> list[Row]:
     return rows
 
 
-def _search(work: _Work, task: Task, place: Path) -> tuple[dict[str, Any], Returns | None, list[Returns]]:
-    """Live until the search is done; return what it took, the best target, and what its episodes are asked for.
+def _search(work: _Work, task: Task, place: Path, search: Search) -> tuple[dict[str, Any], Returns | None]:
+    """Live until the search is done; return what it took, and the best target.
 
     Where nothing is safe there is no target, and where the logs tell of none to begin with nothing was tried either.
     """
-    job, grid = work.job, work.suite.grid
+    job, limit = work.job, task.limits[0]
+    config, doing = work.suite.config(job), f"search under {limit:g}"
+    about = {"promise": search.promise, "stop_at": None if search.stop_at is None else search.stop_at[0]}
     try:
-        life = Lifetime.open(
-            place,
-            task,
-            work.suite.config(job),
-            data=work.dataset,
-            seed=job.seed,
-            schedule=replace(default_schedule(task, grid.dither), trials=grid.trials),
-            start=grid.start,
-            dither=grid.dither,
-            workers=work.workers,
-        )
+        life = Lifetime.open(place, task, config, data=work.dataset, seed=job.seed, search=search, workers=work.workers)
     except NoSafeTargetError:
-        return {}, None, []
-    doing = f"trials under {task.limits[0]:g}"
+        return about, None
     with life:
         try:
-            recommended = life.optimize(lambda search, *_: work.tell(doing, len(search.trials), grid.trials))
+            recommended = life.optimize(
+                lambda optimizer, done, _: work.tell(doing, optimizer.history.searched + done, search.episodes)
+            )
         except NoSafeTargetError:
             recommended = None
-        problem, trials = life.optimizer.problem, life.optimizer.trials
-    costs = tuple(float(trial.episodes[:, 1].mean()) for trial in trials)
-    searched = {
+        trials = [trial.episodes[:, 1] for trial in life.optimizer.trials]
+    means = tuple(float(costs.mean()) for costs in trials)
+    return about | {
         "trials": len(trials),
-        "online_episodes": sum(len(trial.episodes) for trial in trials),
-        "violations": sum(cost > task.limits[0] for cost in costs),
-        "clear_violations": sum(trial.violated for trial in trials),
-        "trial_costs": costs,
-    }
-    if recommended is None:
-        return searched, None, []
-    return searched, recommended.target, dithered(problem, recommended.target, range(grid.episodes), "evaluation")
+        "online_episodes": sum(map(len, trials)),
+        "violations": sum(mean > limit for mean in means),
+        "clear_violations": sum(_is_clearly_above(costs, limit) for costs in trials),
+        "trial_costs": means,
+        "ended": 0 if search.stop_at is None else sum(int((costs >= search.stop_at[0]).sum()) for costs in trials),
+    }, None if recommended is None else asked(recommended.target)
+
+
+def _is_clearly_above(costs: Float[np.ndarray, " m"], limit: float) -> bool:
+    """Return whether the mean is above a limit by more than two standard errors."""
+    return len(costs) > 1 and bool(costs.mean() - 2 * costs.std(ddof=1) / len(costs) ** 0.5 > limit)
 
 
 def _row(job: Job, method: str, task: Task, returns: Float[np.ndarray, "m r"] | None, **more: Any) -> Row:

@@ -15,7 +15,7 @@ from lifesafe.benchmark.results import Row
 from lifesafe.benchmark.suite import PLS, Job, Suite
 from lifesafe.environments import task as find_task
 from lifesafe.errors import ConfigError
-from lifesafe.lifetime import default_schedule
+from lifesafe.safety.ledger import EPISODES
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,8 @@ def _from_parts(job: Job, suite: Suite, costs: Costs) -> Estimate:
     episodes, trials = grid.episodes * len(job.limits), 0
     if job.method == PLS:
         episodes *= 2  # at the end those of the search, and those without it
-        for limit in job.limits:
-            schedule = default_schedule(find_task(job.task, limits=limit))
-            seed = schedule.seed_episodes or schedule.episodes
-            episodes += seed + (grid.trials - 1) * schedule.episodes
-            trials += grid.trials
+        episodes += suite.search.episodes * len(job.limits)
+        trials = math.ceil(suite.search.episodes / EPISODES) * len(job.limits)
     rest = costs.start + trials * costs.trial + episodes * horizon / 1000 * costs.steps(job.task, method)
     return Estimate(job, config.steps * step + rest, PARTS if exact else SCALED)
 

@@ -48,10 +48,16 @@ class Row:
     """How long they took."""
     seconds: float | None
     """How long all else took; none if an earlier process had begun the search, whose share nothing tells."""
+    promise: str = ""
+    """What a safe search promised: "trial" or "total"."""
+    stop_at: float | None = None
+    """Cost at which its episodes were ended, and those at the end; none if they ran to their end."""
     trials: int = 0
     """Trials of a safe search."""
     online_episodes: int = 0
-    """Episodes on the system before the end: those of the trials."""
+    """Real episodes before the end: those of the trials."""
+    ended: int = 0
+    """Those among them that the stop has ended."""
     violations: int = 0
     """Trials whose mean cost was above the limit."""
     clear_violations: int = 0

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_plain
 from lifesafe.baselines.catalogue import METHODS, method_config, needs_limit
 from lifesafe.errors import ConfigError
-from lifesafe.lifetime import DITHER, Start
-from lifesafe.optimizer.problem import check_dither
+from lifesafe.lifetime import Search, Start
 from lifesafe.policies import LearnerConfig
+from lifesafe.safety.problem import EPISODES, Promise
 
 PLS = "pls"
 """The method of this package: a safe search with the policy of "cdt"; one job does both."""
@@ -33,26 +33,62 @@ class Grid:
     """How many trainings of each."""
     episodes: int = 20
     """How many at the end of each training."""
-    trials: int = 30
-    """How many trials of a safe search, at the most."""
-    start: Start = "data"
-    """Where a safe search begins: see `Lifetime.open`."""
-    dither: float = DITHER
-    """How much what a safe search asks for differs from episode to episode: see `Lifetime.open`."""
 
     def __post_init__(self) -> None:
         for method in self.methods:
             if method not in (*METHODS, PLS):
                 raise ConfigError(f"There is no method {method!r}.{nearest(method, [*METHODS, PLS])}")
-        check_dither(self.dither)
         for name in ("tasks", "methods", "limits"):
             if not getattr(self, name):
                 raise ConfigError(f"{name} must not be empty.")
         if not all(limit > 0 for limit in self.limits):
             raise ConfigError(f"limits must be positive; got {self.limits}.")
-        for name in ("seeds", "episodes", "trials"):
+        for name in ("seeds", "episodes"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SafeSearch:
+    """How "pls" searches: `lifetime.Search` with costs in limits, so that it serves all limits of a grid."""
+
+    promise: Promise = "trial"
+    """What is promised, "trial" or "total"; "total" needs `stop`."""
+    delta: float = 0.1
+    """Probability with which the promise may fail."""
+    stop: float | None = None
+    """Cost at which an episode of the search is ended, in limits; episodes run to their end unless given."""
+    incident: float | Literal["horizon"] | None = None
+    """Largest cost that one mishap adds where there is no stop, in limits, or "horizon"; 3 unless given."""
+    episodes: int = EPISODES
+    """Real episodes that a search takes at most."""
+    start: Start = "data"
+    """Where it begins: see `lifetime.Search`."""
+
+    def __post_init__(self) -> None:
+        if self.promise == "total" and self.stop is None:
+            raise ConfigError('search: promise = "total" needs stop, 2 or 3 limits say; or set promise to "trial".')
+        if self.stop is not None and self.incident is not None:
+            raise ConfigError("search: give stop or incident, not both: with a stop no episode can cost more.")
+        for name in ("stop", "incident"):
+            value = getattr(self, name)
+            if isinstance(value, float) and not value > 0:
+                raise ConfigError(f"search: {name} must be positive; got {value:g}.")
+        if not 0 < self.delta < 1:
+            raise ConfigError(f"search: delta must lie between 0 and 1; got {self.delta:g}.")
+        if self.episodes < 1:
+            raise ConfigError(f"search: episodes must be at least 1; got {self.episodes}.")
+
+    def under(self, limit: float) -> Search:
+        """Return the search of a life with this limit."""
+        return Search(
+            promise=self.promise,
+            delta=self.delta,
+            stop_at=None if self.stop is None else (self.stop * limit,),
+            incident=(self.incident * limit,) if isinstance(self.incident, float) else self.incident,
+            episodes=self.episodes,
+            start=self.start,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,12 +122,14 @@ class Suite:
         grid: What is compared.
         settings: Changed settings of methods, by name; "pls" has those of "cdt".
         tasks: Those that differ on one task from these, by its name and that of the method.
+        search: How "pls" searches.
     """
 
     name: str
     grid: Grid
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     tasks: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    search: SafeSearch = SafeSearch()
 
     def jobs(self) -> list[Job]:
         """Return all jobs: the first seed of every task and method before the second of any."""
@@ -120,15 +158,15 @@ class Suite:
 
     def fingerprint(self, job: Job) -> str:
         """Return 16 digits that differ where a job is trained or measured otherwise."""
-        search: list[Any] = [self.grid.trials, self.grid.start] if job.method == PLS else []
-        search += [self.grid.dither, job.seed] if search and self.grid.dither else []  # the seed of what is drawn
+        search: list[Any] = [to_plain(self.search), job.seed] if job.method == PLS else []  # the seed draws trials
         return fingerprint([job.method, to_plain(self.config(job)), self.grid.episodes, search], 16)
 
 
 def load_suite(name: str | Path) -> Suite:
     """Return a suite by its name, or from a TOML file.
 
-    The file has a table `grid` with the fields of `Grid`, a table `settings.METHOD` for each method whose settings
+    The file has a table `grid` with the fields of `Grid`, a table `search` with those of `SafeSearch` where "pls" does
+    not search by its defaults, a table `settings.METHOD` for each method whose settings
     differ from its own, and a table `tasks.TASK.METHOD` where they differ from these on one task.
 
     Raises:
@@ -143,13 +181,15 @@ def load_suite(name: str | Path) -> Suite:
             known = ", ".join(sorted(own))
             raise ConfigError(f"There is no suite {str(name)!r}; there are {known}, or give a file that ends in .toml.")
         plain = read_toml(str(own[str(name)]))
-    unknown = plain.keys() - {"grid", "settings", "tasks"}
+    unknown = plain.keys() - {"grid", "search", "settings", "tasks"}
     if unknown or "grid" not in plain:
         raise ConfigError(
-            f"{name}: a suite has a table grid and tables settings.METHOD and tasks.TASK.METHOD; got {sorted(plain)}."
+            f"{name}: a suite has a table grid, and may have tables search, settings.METHOD and tasks.TASK.METHOD; got"
+            f" {', '.join(sorted(plain))}."
         )
     grid = from_plain(Grid, plain["grid"], source=f"{name}, grid")
-    suite = Suite(path.stem, grid, plain.get("settings", {}), plain.get("tasks", {}))
+    search = from_plain(SafeSearch, plain.get("search", {}), source=f"{name}, search")
+    suite = Suite(path.stem, grid, plain.get("settings", {}), plain.get("tasks", {}), search)
     _check_settings(name, "settings", suite.settings)
     for task, settings in suite.tasks.items():
         if task not in grid.tasks:

@@ -54,7 +54,7 @@ def sections(rows: Sequence[Row]) -> list[Section]:
         Section(
             [heading, *([named[method], *map(str, values.values())] for method, values in counts.items())],
             "A cell is a task under a limit. Trials, all on the system, are above the limit by the mean of their"
-            " episodes, and clearly so by more than two standard errors.",
+            f" episodes, and clearly so by more than two standard errors.{_promises(rows)}",
         ),
         Section(
             [["", *measures], *overall],
@@ -72,6 +72,15 @@ def summary_text(rows: Sequence[Row], form: Format) -> str:
     if form == "html":
         return "\n".join(["<h2>Summary</h2>", *(_html(section) for section in sections(rows)), ""])
     return ""
+
+
+def _promises(rows: Sequence[Row]) -> str:
+    """Return what the searches promised, if the rows say so."""
+    words = {
+        "trial": " PLS promised that no trial's mean cost exceeds the limit, under its model.",
+        "total": " PLS promised that what was spent never exceeds what was allowed; single trials may cost more.",
+    }
+    return "".join(text for promise, text in words.items() if any(row.promise == promise for row in rows))
 
 
 def _same_cells(rows: Sequence[Row]) -> bool:

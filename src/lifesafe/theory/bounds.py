@@ -14,7 +14,7 @@ Notation:
 
 References: Wachi et al. 2025, *A Provable Approach for End-to-End Safe Reinforcement Learning*, Eq. (5);
 Srinivas et al. 2012, *Information-Theoretic Regret Bounds for Gaussian Process Optimization in the Bandit
-Setting*; Krause & Guestrin 2005 for the greedy bound.
+Setting*.
 """
 
 from __future__ import annotations
@@ -24,15 +24,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from lifesafe.errors import ConfigError
 from lifesafe.theory._checks import check_candidates, check_count, check_positive, check_probability
 from lifesafe.theory.kernels import Kernel, correlation_matrix
-from lifesafe.theory.normal import quantile
-
-GREEDY_SHARE = 1.0 - math.exp(-1.0)
-"""A greedy choice of observations gathers at least this share of the largest information gain."""
 
 # Up to so many candidates all eigenvalues of K are computed: about two seconds.
 _SPECTRUM = 2_500
@@ -61,84 +56,6 @@ def paper_multiplier(candidates: int, trial: int, delta: float, *, events: int =
     check_count("events", events)
     check_probability("delta", delta)
     return math.sqrt(2.0 * _log_union(candidates, trial, delta / events))
-
-
-def ledger_multiplier(risk: float) -> float:
-    """Return alpha with P(J > mu + alpha sigma) = risk, the normal quantile of 1 - risk.
-
-    Raises:
-        ConfigError: If the risk is not in (0, 1).
-    """
-    check_probability("risk", risk)
-    return -float(quantile(np.asarray(risk)))
-
-
-def information_gain(K: Float[np.ndarray, "n n"], noise_variances: float | Float[np.ndarray, " n"]) -> float:
-    """Return 1/2 log det(I + N^-1/2 K N^-1/2), what n observations tell about the function, in nats.
-
-    Args:
-        K: Prior covariance of the observed values.
-        noise_variances: One per observation, or one for all: the diagonal of N.
-
-    Raises:
-        ConfigError: If K is not square or a noise variance is not positive.
-    """
-    K = np.asarray(K, dtype=np.float64)
-    if K.ndim != 2 or K.shape[0] != K.shape[1]:
-        raise ConfigError(f"Got a covariance of shape {K.shape}; give a square matrix.")
-    noise = np.broadcast_to(np.asarray(noise_variances, dtype=np.float64), len(K))
-    if not np.all(noise > 0):
-        raise ConfigError(f"Got a noise variance of {noise.min()}; give values above 0.")
-    weight = 1.0 / np.sqrt(noise)
-    A = np.eye(len(K)) + weight[:, None] * K * weight
-    return float(np.sum(np.log(np.diag(np.linalg.cholesky(A)))))
-
-
-@dataclass(frozen=True)
-class GreedyGain:
-    """Observations chosen one by one, each where the posterior variance is largest."""
-
-    indices: Int[np.ndarray, " N"]
-    """Candidates in the order they were chosen; one may come several times."""
-    values: Float[np.ndarray, " N"]
-    """Information gain after 1, 2, ..., N observations: a lower bound on xi_1, ..., xi_N."""
-
-    @property
-    def upper(self) -> Float[np.ndarray, " N"]:
-        """Upper bound on xi_1, ..., xi_N: the gain is submodular, so greedy reaches 1 - 1/e of the best."""
-        return np.asarray(self.values / GREEDY_SHARE)
-
-
-def greedy_information_gain(K: Float[np.ndarray, "n n"], noise_variance: float, observations: int) -> GreedyGain:
-    """Return the greedy information gain of up to so many observations of a function with covariance K.
-
-    Costs O(n observations²); the covariance is read row by row and not copied.
-
-    Raises:
-        ConfigError: If K is not square, or a value is out of range.
-    """
-    K = np.asarray(K, dtype=np.float64)
-    if K.ndim != 2 or K.shape[0] != K.shape[1] or not len(K):
-        raise ConfigError(f"Got a covariance of shape {K.shape}; give a square matrix with at least one row.")
-    return _greedy(lambda index: K[index], np.diag(K), noise_variance, observations)
-
-
-def greedy_information_gain_on(
-    kernel: Kernel,
-    Z: Float[np.ndarray, "n d"],
-    noise_variance: float,
-    observations: int,
-    *,
-    variance: float = 1.0,
-) -> GreedyGain:
-    """Return the greedy information gain on scaled candidates, without their n x n covariance.
-
-    Raises:
-        ConfigError: If there is no candidate or a value is out of range.
-    """
-    Z = check_candidates(Z)
-    check_positive("variance", variance)
-    return _greedy(_rows(kernel, Z, variance), np.full(len(Z), float(variance)), noise_variance, observations)
 
 
 def residual_variances(
@@ -265,33 +182,8 @@ class GainBound:
         return float(0.5 * np.sum(np.log(np.maximum(level / ground, 1.0))))
 
 
-def _greedy(
-    row: Callable[[int], Float[np.ndarray, " n"]],
-    diagonal: Float[np.ndarray, " n"],
-    noise_variance: float,
-    observations: int,
-) -> GreedyGain:
-    """Choose by largest posterior variance; V holds L^-1 K, one row per observation."""
-    check_positive("noise variance", noise_variance)
-    check_count("observations", observations)
-    v = np.array(diagonal, dtype=np.float64)
-    V = np.empty((observations, len(v)))
-    indices = np.empty(observations, dtype=np.int64)
-    gains = np.empty(observations)
-    for step in range(observations):
-        best = int(np.argmax(v))
-        indices[step] = best
-        gains[step] = 0.5 * math.log1p(v[best] / noise_variance)
-        covariance = row(best) - V[:step, best] @ V[:step]
-        V[step] = covariance / math.sqrt(v[best] + noise_variance)
-        v -= V[step] ** 2
-        np.maximum(v, 0.0, out=v)
-    return GreedyGain(indices, np.cumsum(gains))
-
-
 def _rows(kernel: Kernel, Z: Float[np.ndarray, "n d"], variance: float) -> Callable[[int], Float[np.ndarray, " n"]]:
-    by_column = np.asfortranarray(Z)
-    return lambda index: np.asarray(variance * correlation_matrix(kernel, Z[index : index + 1], by_column)[0])
+    return lambda index: np.asarray(variance * correlation_matrix(kernel, Z[index : index + 1], Z)[0])
 
 
 def _log_union(candidates: int, trial: int, delta: float) -> float:

@@ -23,13 +23,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from lifesafe.errors import ConfigError
-from lifesafe.theory._checks import check_candidates, check_count, check_positive, check_probability
+from lifesafe.theory._checks import check_candidates, check_count, check_positive
 from lifesafe.theory.bounds import GainBound, paper_multiplier
 from lifesafe.theory.kernels import Kernel
-from lifesafe.theory.normal import quantile
 
 _MOST_TRIALS = 10**15
 _SCANNED = 512
@@ -111,7 +110,7 @@ def exploration_trials(
         delta: Failure probability.
         constant: C_dagger. The paper calls it a positive constant and says no more; Theorem 1 of Sui et al.
             2015 has 8 / log(1 + nu^-2), that is 8 gain_constant(nu²).
-        reachable: Targets that can be reached from the seeds; all candidates unless told.
+        reachable: Targets that can be reached from the starts; all candidates unless told.
         events: Returns whose bands must hold together, each with delta / events.
 
     Raises:
@@ -138,7 +137,7 @@ class Budget:
     candidates: int
     """|Z|."""
     reachable: int
-    """Targets that may be reached from the seeds."""
+    """Targets that may be reached from the starts."""
     delta: float
     """Failure probability."""
     events: int
@@ -229,7 +228,7 @@ def trial_budget(
         costs: Number of costs; their gains add up and delta is shared by the costs and the reward.
         reward_kernel: Kernel of the reward.
         cost_kernel: Kernel of the costs.
-        reachable: Targets that can be reached from the seeds; all candidates unless told.
+        reachable: Targets that can be reached from the starts; all candidates unless told.
         episodes_per_trial: varpi.
         exploration_constant: C_dagger; 8 gain_constant(nu², sigma_f²) unless told.
         literal: Use the formulas as printed: C_nu for prior variance 1, the whole delta for each return, and
@@ -295,81 +294,6 @@ def trial_budget(
         maximization_multiplier=paper_multiplier(len(Z), before + maximization, delta, events=events),
         literal=literal,
     )
-
-
-@dataclass(frozen=True)
-class LedgerBudget:
-    """The ledger when every first visit spends all it may: the worst case, and still at most delta in all."""
-
-    visits: Int[np.ndarray, " t"]
-    """First visits of a target, 1, 2, ..."""
-    allowances: Float[np.ndarray, " t"]
-    """Risk that the visit may spend."""
-    remaining: Float[np.ndarray, " t"]
-    """Risk left after it."""
-    multipliers: Float[np.ndarray, " t"]
-    """alpha: the target is admissible when mu + alpha sigma <= limit."""
-
-    def rows(self) -> list[tuple[str, str, str, str]]:
-        """Return (visit, allowance, remaining, multiplier) for a table."""
-        columns = (self.visits, self.allowances, self.remaining, self.multipliers)
-        return [(f"{t}", f"{p:.3g}", f"{left:.3g}", f"{a:.2f}") for t, p, left, a in zip(*columns, strict=True)]
-
-    def __str__(self) -> str:
-        return "\n".join(_aligned([("visit", "allowance", "remaining", "alpha"), *self.rows()]))
-
-
-def ledger_budget(delta: float, visits: int, *, share: float = 0.1, trials: int | None = None) -> LedgerBudget:
-    """Return how the multiplier grows when each first visit spends its whole allowance.
-
-    Args:
-        delta: The risk to spend.
-        visits: Rows of the table.
-        share: kappa: a visit may spend this share of what is left, for any number of visits.
-        trials: Split what is left evenly over so many trials instead; share is then not used.
-
-    Raises:
-        ConfigError: If a value is out of range, or there are more visits than trials.
-    """
-    check_probability("delta", delta)
-    check_count("visits", visits)
-    t = np.arange(1, visits + 1)
-    if trials is None:
-        check_probability("share", share)
-        allowances = share * delta * (1.0 - share) ** (t - 1)
-        remaining = delta * (1.0 - share) ** t
-    else:
-        check_count("trials", trials)
-        if visits > trials:
-            raise ConfigError(f"Got visits = {visits} of {trials} trials; ask for at most as many.")
-        allowances = np.full(visits, delta / trials)
-        remaining = delta * (1.0 - t / trials)
-    return LedgerBudget(t, allowances, remaining, -quantile(allowances))
-
-
-def trials_to_width(width: float, noise_sd: float, multiplier: float | Callable[[int], float]) -> int:
-    """Return how many trials of one target make its band as narrow as zeta.
-
-    The smallest n with 2 alpha nu / sqrt(n) <= zeta.
-
-    Args:
-        width: zeta.
-        noise_sd: nu, the deviation of the mean of one trial.
-        multiplier: alpha, or alpha as a function of n.
-
-    Raises:
-        ConfigError: If a value is out of range or more than 10^15 trials are needed.
-    """
-    check_positive("width", width)
-    check_positive("noise_sd", noise_sd)
-    if not callable(multiplier):
-        check_positive("multiplier", multiplier)
-
-    def holds(n: int) -> bool:
-        alpha = multiplier(n) if callable(multiplier) else multiplier
-        return 2.0 * alpha * noise_sd <= width * math.sqrt(n)
-
-    return _smallest(holds, f"width = {width!r}")
 
 
 def _smallest(holds: Callable[[int], bool], setting: str) -> int:

@@ -215,6 +215,17 @@ class Reading:
         found = [(each.number, self.beliefs.exceeded(each)) for each in self.history.told]
         return tuple(f"trial {number}: {words}" for number, words in found if words)
 
+    def doubt(self, episodes: Float[np.ndarray, "m r"]) -> Float[np.ndarray, " r"]:
+        """Return two standard deviations of the mean of each return; episodes without cost show none.
+
+        Costs are taken to spread as the model says, or as these episodes do if that is more.
+        """
+        n, mean = max(len(episodes), 1), episodes.mean(axis=0)
+        var = episodes.var(axis=0, ddof=1) if n > 1 else np.zeros(len(mean))
+        phis = [0.0, *(0.0 if cost is None else cost.phi for cost in self.beliefs.costs)]
+        spread = np.array(phis) * np.array([1.0, *self.problem.limits]) * np.abs(mean)
+        return np.asarray(2 * np.sqrt(np.maximum(var, spread) / n))
+
     @property
     def retracted(self) -> tuple[Tried, ...]:
         """The trials that were retracted."""

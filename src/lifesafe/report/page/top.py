@@ -1,10 +1,11 @@
-"""The top of the page: the run in one sentence, its status, and the numbers that matter most."""
+"""The top of the page: the run in one sentence, its promise, its status, and the numbers that matter most."""
 
 from __future__ import annotations
 
+from lifesafe.report.page.promise import qualifications, statement
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.verdict import badges, headline, tone
-from lifesafe.report.page.wording import escaped, number, plural, target_text
+from lifesafe.report.page.wording import escaped, listed, number, percent, plural, target_text
 
 
 def top(reading: Reading) -> str:
@@ -13,42 +14,58 @@ def top(reading: Reading) -> str:
         f'<li class="badge tone-{badge.tone}"><span>{escaped(badge.name)}</span> {escaped(badge.value)}</li>'
         for badge in badges(reading)
     )
-    last = reading.events[-1]
+    last, against = reading.records[-1], qualifications(reading)
     when = f"As of event {last.number:,}, {last.time[:10]} {last.time[11:19]} UTC"
-    waiting = "".join(
-        f'<p class="notice">Trial {trial.number} ({trial.stage.value}) is under way: '
-        f"{escaped(target_text(trial.target))}, {plural(trial.episodes, 'episode')} asked for.</p>"
-        for trial in reading.open_trials[:3]
-    )
-    notices = "".join(f'<p class="notice tone-warn">{escaped(text)}</p>' for text in reading.notices)
+    doubt = "".join(f'<p class="notice tone-warn">{escaped(text)}</p>' for text in against)
     return (
         f'<header class="top tone-{tone(reading)}"><p class="overline">Safety report · {escaped(reading.name)}</p>'
-        f'<h1>{escaped(headline(reading))}</h1><ul class="badges">{marks}</ul>{_tiles(reading)}{waiting}{notices}'
+        f'<h1>{escaped(headline(reading))}</h1><ul class="badges">{marks}</ul>'
+        f'<p class="promise"><b>Promise{", with qualifications" if against else ""}.</b> {escaped(statement(reading))}'
+        f' <a href="#promise">Conditions</a></p>{doubt}{_tiles(reading)}{_waiting(reading)}'
         f'<p class="when">{escaped(when)} · run <code>{escaped(reading.run)}</code></p></header>'
     )
 
 
+def _waiting(reading: Reading) -> str:
+    """Return what is under way, and what could not be read."""
+    texts, open_ = list(reading.notices), reading.history.open
+    if reading.beliefs.held:
+        texts.append(f"The search is held: {reading.beliefs.held}. It goes on once somebody confirms that it may.")
+    found = "".join(f'<p class="notice tone-warn">{escaped(text)}</p>' for text in texts)
+    if open_ is not None:
+        targets = listed(target_text(reading.problem, point) for point in open_.asked.targets)
+        asked = plural(len(open_.asked.tickets), "episode")
+        found += f'<p class="notice">Trial {open_.number} is under way: {asked} at {escaped(targets)}.</p>'
+    return found
+
+
 def _tiles(reading: Reading) -> str:
-    problem, moments, chosen = reading.problem, reading.history.moments, reading.chosen
+    problem, chosen, tally = reading.problem, reading.chosen, reading.tally
     tiles = []
     if chosen is not None:
-        tiles.append(
-            _tile("mean reward", number(chosen.means.reward), f"by the model at least {number(chosen.reward_lower)}")
-        )
-        for k, name in enumerate(problem.names[1:]):
-            bar = _bar(chosen.means.costs[k] / problem.limits[k], chosen.cost_upper[k] / problem.limits[k])
-            note = f"at most {number(chosen.cost_upper[k])} (99\N{NO-BREAK SPACE}%), limit {number(problem.limits[k])}"
-            tiles.append(_tile(f"mean {name}", number(chosen.means.costs[k]), note, bar))
-    episodes = sum(len(m.result.episodes) for m in moments)
-    note = f"in {plural(len(moments), 'trial')}, {plural(episodes, 'episode')}"
-    tiles.append(_tile("violations shown", str(reading.violations), note))
-    if reading.history.schedule.risk == "ledger":
-        bar = _bar(reading.spent / problem.delta)
-        tiles.append(_tile("risk spent", number(reading.spent, 2), f"of delta = {number(problem.delta)}", bar))
-    if reading.operated.servings:
-        alarms = plural(len(reading.operated.alarms), "alarm")
-        tiles.append(_tile("operation", f"{reading.operated.episodes:,}", f"episodes, {alarms}"))
+        low, high = problem.rewards  # type: ignore[misc]  # made so by the problem
+        modeled = f"{number(low + (high - low) * chosen.modeled)} by the model"
+        tiles.append(_tile("mean reward", number(chosen.means[0]), modeled))
+        parts = zip(reading.names[1:], chosen.means[1:], chosen.expected, problem.limits, strict=True)
+        for name, mean, upper, limit in parts:
+            note = f"limit {number(limit)}; by the model at most {number(upper)} (95\N{NO-BREAK SPACE}%)"
+            note = note if upper else f"limit {number(limit)}, which no episode can exceed"
+            tiles.append(_tile(f"mean {name}", number(mean), note, _bar(mean / limit, upper / limit)))
+    note = f"{tally.start} start, {tally.search} search, {tally.operation:,} operation"
+    tiles.append(_tile("real episodes", f"{tally.total:,}", note))
+    if tally.counted:
+        note = f"{percent(tally.above / tally.counted)} of {tally.counted:,} that count"
+        note += f"; the stop has ended {tally.ended}" if tally.ended is not None else ""
+        tiles.append(_tile("above a limit", f"{tally.above:,}", note))
+        worst = listed(number(each) for each in tally.largest)
+        tiles.append(_tile("worst episode", worst, listed(dict.fromkeys(tally.where))))
+    tiles += [_ledger(reading)] if problem.promise == "trial" and not all(problem.sure) else []
     return f'<div class="tiles">{"".join(tiles)}</div>'
+
+
+def _ledger(reading: Reading) -> str:
+    spent, delta = reading.beliefs.spent, reading.problem.delta
+    return _tile("risk charged", number(spent, 2), f"of delta = {number(delta)}", _bar(spent / delta))
 
 
 def _tile(name: str, value: str, note: str, bar: str = "") -> str:
@@ -57,7 +74,7 @@ def _tile(name: str, value: str, note: str, bar: str = "") -> str:
 
 
 def _bar(share: float, upper: float | None = None) -> str:
-    """Return how much of something is used up, as a bar; with an upper bound, as a paler bar behind."""
+    """Return how much of something is used up, as a bar; with an upper end, as a paler bar behind."""
     inner = "" if upper is None else f'<i class="upper" style="width:{100 * min(max(upper, 0), 1):.1f}%"></i>'
     return (
         f'<span class="meter" aria-hidden="true">{inner}<i style="width:{100 * min(max(share, 0), 1):.1f}%"></i></span>'

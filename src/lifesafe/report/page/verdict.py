@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from lifesafe.optimizer import Recommendation, Stage
 from lifesafe.report.page.checks import Finding, all_checks
+from lifesafe.report.page.promise import promise_name
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.wording import listed, mean_text, number, plural, target_text
-from lifesafe.returns import Returns
+from lifesafe.safety import Recommendation
 
 Tone = Literal["good", "plain", "warn", "bad"]
 
@@ -25,93 +25,102 @@ class Badge:
 
 def headline(reading: Reading) -> str:
     """Return what came of the run in one sentence, without markup."""
-    moments = reading.history.moments
-    if not moments:
-        waiting = " a first trial is asked for and not yet told." if reading.open_trials else " no trial is told."
+    if not reading.history.told:
+        waiting = " a first trial is asked for and not yet told." if reading.history.open else " no trial is told."
         return f"{reading.name} has only just begun:{waiting}"
-    return f"{_operated(reading)}; {_trials(reading)}."
+    return f"{_operated(reading)}; {_paid(reading)}."
 
 
 def tone(reading: Reading) -> Tone:
     """Return how the headline is to be taken."""
-    if reading.operated.halted or reading.phase == "ended without a target" or reading.replayed is False:
+    if reading.history.halted or reading.phase == "ended without a target" or reading.replayed is False:
         return "bad"
-    if reading.operated.alarms or reading.violations or reading.state.held_by:
+    if _alarms(reading) or reading.exceeded or reading.beliefs.held or reading.beliefs.breaches:
         return "warn"
-    if reading.operated.serving is not None and reading.chosen is None:
+    if reading.history.serving is not None and reading.chosen is None:
         return "warn"
-    if reading.history.schedule.risk == "fixed" or _found(reading, "doubt") or _found(reading, "failed"):
+    if _found(reading, "doubt") or _found(reading, "failed"):
         return "warn"
-    settled = reading.operated.serving is not None or reading.stage is Stage.DONE
+    settled = reading.history.serving is not None or reading.ended is not None
     return "good" if settled and reading.chosen is not None else "plain"
 
 
 def badges(reading: Reading) -> list[Badge]:
     """Return the status of the run, of its record and of what watches it."""
-    found = [Badge("phase", reading.phase, tone(reading) if reading.history.moments else "plain")]
-    journal = {
+    journal: dict[bool | None, tuple[str, Tone]] = {
         True: ("verified, decisions replayed", "good"),
         False: ("chain whole, decisions differ", "bad"),
         None: ("chain whole, not replayed", "plain"),
     }
-    words, kind = journal[reading.replayed]
-    found.append(Badge("journal", words, kind))  # type: ignore[arg-type]
-    if reading.history.schedule.risk == "fixed":
-        found.append(Badge("guarantee", "none: fixed schedule", "bad"))
-    if reading.state.held_by:
-        held = {"surprises": "frozen by surprises", "violation": "held up by a violation"}[reading.state.held_by]
-        found.append(Badge("search", held, "warn"))
+    found = [
+        Badge("phase", reading.phase, tone(reading)),
+        Badge("promise", promise_name(reading), "plain"),
+        Badge("journal", *journal[reading.replayed]),
+    ]
+    if reading.beliefs.held:
+        found.append(Badge("search", "held until confirmed", "warn"))
     failed, doubted = _found(reading, "failed"), _found(reading, "doubt")
     if failed:
         found.append(Badge("assumptions", f"{failed} failed", "bad"))
     if doubted:
         found.append(Badge("assumptions", f"{doubted} in doubt", "warn"))
-    if reading.violations:
-        found.append(Badge("violations", str(reading.violations), "bad"))
-    if reading.operated.servings:
-        alarms = len(reading.operated.alarms)
-        found.append(Badge("monitor", plural(alarms, "alarm") if alarms else "no alarm", "warn" if alarms else "good"))
-    if reading.truth is not None:
-        found.append(Badge("system", "simulated", "plain"))
+    if reading.exceeded:
+        found.append(Badge("trials clearly above a limit", str(len(reading.exceeded)), "bad"))
+    if reading.retracted:
+        found.append(Badge("retracted", plural(len(reading.retracted), "trial"), "warn"))
+    if reading.services:
+        alarms = _alarms(reading)
+        found.append(Badge("watch", plural(alarms, "alarm") if alarms else "no alarm", "warn" if alarms else "good"))
     return found
 
 
-def bounds_text(reading: Reading, chosen: Recommendation) -> str:
-    """Return the mean costs of a target with their upper bounds and limits."""
-    parts = zip(reading.problem.names[1:], chosen.means.costs, chosen.cost_upper, reading.problem.limits, strict=True)
-    return listed(f"{mean_text(n, mean)} (at most {number(up)}, limit {number(b)})" for n, mean, up, b in parts)
+def costs_text(reading: Reading, chosen: Recommendation) -> str:
+    """Return the mean costs of a target with what the model expects at most, and the limits."""
+    parts = zip(reading.names[1:], chosen.means[1:], chosen.expected, reading.problem.limits, strict=True)
+    return listed(f"{mean_text(n, mean)} (limit {number(b)}{_expected(up)})" for n, mean, up, b in parts)
+
+
+def _expected(upper: float) -> str:
+    return f", by the model at most {number(upper)}" if upper else ""
 
 
 def _found(reading: Reading, finding: Finding) -> int:
     return sum(check.finding == finding for check in all_checks(reading))
 
 
+def _alarms(reading: Reading) -> int:
+    return sum(each.alarm is not None for each in reading.services)
+
+
 def _operated(reading: Reading) -> str:
-    operated, chosen, name = reading.operated, reading.chosen, reading.name
-    if operated.halted:
-        done = f"{plural(operated.episodes, 'episode')} of operation and {plural(len(operated.alarms), 'alarm')}"
+    history, chosen, name, alarms = reading.history, reading.chosen, reading.name, _alarms(reading)
+    if history.halted:
+        done = f"{plural(history.served, 'episode')} of operation and {plural(alarms, 'alarm')}"
         return f"{name} has halted after {done}, and no target is served any more"
-    after = f" after {plural(len(operated.alarms), 'alarm')}" if operated.alarms else ""
-    if operated.serving is not None and chosen is None:
-        reward, *costs = operated.serving.target
-        served = target_text(Returns(reward, costs))
-        return f"{name} is operated at target {served}{after}, which is not certified as things stand now"
+    after = f" after {plural(alarms, 'alarm')}" if alarms else ""
+    if history.serving is not None and chosen is None:
+        served = target_text(reading.problem, history.serving.target)
+        return f"{name} is operated at target {served}{after}, which may not be served as things stand now"
     if chosen is None:
         done = "No target of" if reading.phase == "ended without a target" else "So far no target of"
         return f"{done} {name} is fit to be operated"
-    verb = "is to be operated at" if reading.stage is Stage.DONE else "would be operated, as of now, at"
-    if operated.serving is not None:
+    verb = "is to be operated at" if reading.ended else "would be operated, as of now, at"
+    if history.serving is not None:
         verb = "is operated at"
     return (
-        f"{name} {verb} target {target_text(chosen.target)}{after}: mean reward {number(chosen.means.reward)}, "
-        f"{bounds_text(reading, chosen)} over {plural(chosen.episodes, 'episode')}"
+        f"{name} {verb} target {target_text(reading.problem, chosen.point)}{after}: mean reward"
+        f" {number(chosen.means[0])}, {costs_text(reading, chosen)} over {plural(chosen.episodes, 'episode')}"
     )
 
 
-def _trials(reading: Reading) -> str:
-    shown = f"{reading.violations} of {plural(len(reading.history.moments), 'trial')} show a violation"
-    if reading.history.schedule.risk == "ledger":
-        return f"{shown}, and {number(reading.spent, 2)} of the allowed risk {number(reading.problem.delta)} is spent"
-    if reading.history.schedule.risk == "fixed":
-        return f"{shown}, and the fixed schedule gives no guarantee"
-    return f"{shown}, under the paper's union bound at delta {number(reading.problem.delta)}"
+def _paid(reading: Reading) -> str:
+    """Return what it took: episodes, and what was broken or charged."""
+    tally, problem = reading.tally, reading.problem
+    took = f"it took {plural(tally.start + tally.search, 'real episode')}, {tally.above} above a limit"
+    if reading.history.served:
+        took = f"it took {plural(tally.total, 'real episode')} so far, operation included, {tally.above} above a limit"
+    if reading.exceeded:
+        return f"{took}, and {plural(len(reading.exceeded), 'trial')} clearly above"
+    if problem.promise == "trial" and not all(problem.sure):
+        return f"{took}, and {number(reading.beliefs.spent, 2)} of the allowed risk {number(problem.delta)}"
+    return took
