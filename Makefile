@@ -11,11 +11,11 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench bench-cdt bench-rollout bench-baselines bench-smoke docs clean
+.PHONY: help demo test check slow bench coverage planes soak bench-cdt bench-rollout bench-baselines bench-smoke docs clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
-		printf '  make %-13s  %s\n' "$$name" "$$text"; done
+		printf '  make %-15s  %s\n' "$$name" "$$text"; done
 
 demo: $(VENV)/.core  ## live a whole life on the embedded task and write its report
 	$(BIN)/lifesafe demo
@@ -33,8 +33,18 @@ check: $(VENV)/.dev  ## lint, formatting, types, layers, examples in the docs
 slow: $(VENV)/.dev  ## run the statistical and exhaustive tests
 	$(BIN)/python -m pytest -n auto -m slow
 
-bench: $(VENV)/.dev .venv-rivals/.installed  ## time the optimizer beside SafeOpt and BoTorch
-	$(BIN)/python benchmarks/optimizer.py
+bench: $(VENV)/.dev .venv-rivals/.installed  ## time the search beside SafeOpt's, and count what runs in it
+	$(BIN)/python benchmarks/search.py
+
+coverage: $(VENV)/.dev .venv-rivals/.installed  ## count broken promises of ours, the paper's search and SafeOpt; hours
+	$(BIN)/lifesafe theory coverage headline
+	$(BIN)/python benchmarks/coverage_rivals.py
+
+planes: $(VENV)/.dev  ## search on measured planes of real policies; hours
+	$(BIN)/python benchmarks/planes.py
+
+soak: $(VENV)/.dev  ## operate a million episodes while the run is killed a thousand times
+	$(BIN)/python benchmarks/soak.py
 
 bench-cdt: $(VENV)/.dev .venv-osrl/.installed  ## time the transformer beside OSRL's
 	$(BIN)/python benchmarks/cdt.py

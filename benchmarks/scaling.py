@@ -490,16 +490,17 @@ def seconds_of_acting(config: LearnerConfig) -> float:
 def seconds_of_trial() -> float:
     """Return the processor seconds of a trial of a safe search, besides its episodes."""
     from lifesafe.environments import task
-    from lifesafe.lifetime import Lifetime, default_schedule
+    from lifesafe.lifetime import Lifetime
 
     where = task("PointCircle", limits=LIMIT)
     config = load_suite("smoke").config(Job("PointCircle", "cdt", (LIMIT,), 0))
-    with tempfile.TemporaryDirectory() as directory:
-        place, schedule = Path(directory) / "life", default_schedule(where)
-        with Lifetime.open(place, where, config, data=where.dataset(), seed=0, schedule=schedule) as life:
-            life.train()
-            seconds = processor_seconds(life.optimize)
-            trials = life.optimizer.trials
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        Lifetime.open(Path(directory) / "life", where, config, data=where.dataset(), seed=0) as life,
+    ):
+        life.train()
+        seconds = processor_seconds(life.optimize)
+        trials = life.optimizer.trials
     steps = sum(len(trial.episodes) for trial in trials) * where.horizon
     return max(0.0, seconds - steps / 1000 * seconds_of_acting(config)) / len(trials)
 

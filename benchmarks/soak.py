@@ -83,11 +83,8 @@ def begin(place: Path) -> None:
 
 def batch(first: int, count: int) -> list[Returns]:
     """Return what the episodes from number `first` on return: few cost more than the limit, and all are exact sums."""
-    return [Returns(float(200 + i * 37 % 101), float(i * 7919 % 13) + 40.0 * (i % 50 == 7)) for i in _range(first, count)]
-
-
-def _range(first: int, count: int) -> range:
-    return range(first, first + count)
+    numbers = range(first, first + count)
+    return [Returns(float(200 + i * 37 % 101), float(i * 7919 % 13) + 40.0 * (i % 50 == 7)) for i in numbers]
 
 
 def operate(place: Path, size: int, episodes: int, line: int) -> None:
@@ -179,8 +176,8 @@ def soak(place: Path, *, episodes: int, kills: int, size: int, seed: int = 0, qu
             file = (place / JOURNAL).stat().st_size / 1e6
             took = time.perf_counter() - start
             print(
-                f"{killed} kills, {known} episodes: opened in {1e3 * life.opened:.1f} ms, {life.memory:.1f} MB in memory,"
-                f" {file:.1f} MB on disk, {took:.0f} s",
+                f"{killed} kills, {known} episodes: opened in {1e3 * life.opened:.1f} ms, {life.memory:.1f} MB in"
+                f" memory, {file:.1f} MB on disk, {took:.0f} s",
                 flush=True,
             )
     return _judged(place, lives, episodes, size, killed, inside, lost, time.perf_counter() - start)

@@ -21,7 +21,15 @@ ROW = Row(
     seconds=2.0,
 )
 SEARCHED = replace(
-    ROW, method="pls", reward=400.0, cost=19.0, trials=30, violations=1, online_episodes=600, trial_costs=(19.0, 21.0)
+    ROW,
+    method="pls",
+    promise="trial",
+    reward=400.0,
+    cost=19.0,
+    trials=30,
+    violations=1,
+    online_episodes=600,
+    trial_costs=(19.0, 21.0),
 )
 ROWS = [
     ROW,

@@ -1,6 +1,6 @@
-"""What all contestants share: requests and answers as JSON lines, the candidates, the clock.
+"""What all contestants share: requests and answers as JSON lines, and the clock.
 
-It runs in every contestant's environment, so it needs NumPy and nothing else. A request is one line on
+It runs in every contestant's environment, so it needs nothing but Python. A request is one line on
 standard input, `{"do": "measure", "what": "optimize()"}`, and its answer one line on standard output; what a
 library prints goes to standard error. Time is taken here, around the work alone, without sending and waiting.
 """
@@ -10,8 +10,6 @@ import os
 import sys
 import time
 import traceback
-
-import numpy as np
 
 
 def serve(contestant):
@@ -27,18 +25,12 @@ def serve(contestant):
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def grid(axes):
-    """Return every combination of the axes' values, (M, d); the last axis moves fastest."""
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
-def probes(count):
-    """Return the indices of a few candidates, at which the contestants' posteriors are compared."""
-    return np.linspace(0, count - 1, 7).astype(int)
-
-
-def timed(work):
-    """Return what the work returns and how many seconds it took."""
-    start = time.perf_counter()
+def timed(work, clock="wall"):
+    """Return what the work returns and how many seconds it took, by the clock on the wall or of the processor."""
+    now = CLOCKS[clock]
+    start = now()
     result = work()
-    return result, time.perf_counter() - start
+    return result, now() - start

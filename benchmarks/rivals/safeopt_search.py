@@ -12,7 +12,7 @@ import warnings
 from importlib.metadata import version
 
 import numpy as np
-from protocol import serve
+from protocol import serve, timed
 
 warnings.simplefilter("ignore")
 
@@ -85,6 +85,16 @@ class SafeOptRun:
         self.optimizer.update_confidence_intervals()
         self.optimizer.compute_safe_set()
         return int(self.optimizer.S.sum())
+
+    def measure(self, means, trials, repetitions, clock, **given):
+        """Return the median time of one ask + tell after some trials, where every target returns its mean."""
+        self.open(**given)
+        times = []
+        for _ in range(trials + repetitions):
+            row, asking = timed(self.ask, clock)
+            _, telling = timed(lambda row=row: self.tell(row, means[row]), clock)
+            times.append(asking + telling)
+        return float(np.median(times[trials:]))
 
     def begin(self):
         axes, X, Y = self.inputs.shape[1], self.inputs[self.told], np.array(self.values)

@@ -59,9 +59,9 @@ def returns_array(episodes: Sequence[Returns]) -> Float[np.ndarray, "episodes re
     """
     if not episodes:
         raise TrialError("Got no episodes; give the returns of at least one.")
-    strange = next((episode for episode in episodes if not isinstance(episode, Returns)), None)
-    if strange is not None:
-        raise TrialError(f"Episodes are given as Returns(reward, costs); got {strange!r}.")
+    strange = [episode for episode in episodes if not isinstance(episode, Returns)]
+    if strange:
+        raise TrialError(f"Episodes are given as Returns(reward, costs); got {strange[0]!r}.")
     counts = {len(episode.costs) for episode in episodes}
     if len(counts) > 1:
         raise TrialError(f"Episodes have {sorted(counts)} costs; give the same number of costs for each.")

@@ -24,7 +24,9 @@ methods = ["bc-safe", "cdt", "pls"]
 limits = [30, 40]
 seeds = 1
 episodes = 3
-trials = 3
+
+[search]
+episodes = 50
 
 [settings.bc-safe]
 steps = 50

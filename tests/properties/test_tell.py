@@ -1,6 +1,5 @@
 """What is asked twice is the same, and what cannot be told changes nothing."""
 
-import dataclasses
 import math
 from typing import Any
 
@@ -10,117 +9,107 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lifesafe.errors import TrialError
-from lifesafe.optimizer import SafeOptimizer
+from lifesafe.operation import Operation
 from lifesafe.returns import Returns
-from properties.runs import advance, lively, quick, snapshot
+from lifesafe.safety import SafeOptimizer
+from properties.runs import act, advance, system, visible
 
-# The priors are confident on purpose, so that something happens; now and then a trial goes wrong.
-pytestmark = pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
-
-prefixes = st.integers(0, 6)
-seeds = st.integers(0, 1000)
+seeds, prefixes = st.integers(0, 1000), st.integers(0, 6)
+promises = st.sampled_from([{}, {"stop_at": 40.0, "promise": "total"}])
 
 
-def started(seed: int, prefix: int) -> SafeOptimizer:
-    rng = np.random.default_rng(seed)
-    system = lively(rng, size=6)
-    optimizer = SafeOptimizer(system.problem, quick())
-    advance(optimizer, system, rng, prefix)
+def started(seed: int, prefix: int, promised: dict[str, Any]) -> SafeOptimizer:
+    plant = system(seed, largest=400.0, **promised)
+    optimizer = SafeOptimizer(plant.problem)
+    advance(optimizer, plant, np.random.default_rng(seed), prefix)
     return optimizer
 
 
 @settings(max_examples=10)
-@given(seed=seeds, prefix=prefixes, again=st.integers(1, 4))
-def test_asking_again_gives_the_same_trial_and_charges_nothing(seed: int, prefix: int, again: int) -> None:
-    optimizer = started(seed, prefix)
+@given(seed=seeds, prefix=prefixes, promised=promises, again=st.integers(1, 4))
+def test_asking_again_gives_the_same_trial_and_charges_nothing(
+    seed: int, prefix: int, promised: dict[str, Any], again: int
+) -> None:
+    optimizer = started(seed, prefix, promised)
     trial = optimizer.ask()
-    before = snapshot(optimizer)
+    before = visible(optimizer)
     for _ in range(again):
-        assert optimizer.ask() is trial
-    assert optimizer.ask_many(1) == (trial,)
-    assert snapshot(optimizer) == before
+        assert optimizer.ask() == trial
+    assert visible(optimizer) == before
 
 
-def bad_episodes() -> dict[str, Any]:
-    return {
-        "none at all": [],
-        "too many costs": [Returns(1.0, (2.0, 3.0))],
-        "not all alike": [Returns(1.0, 2.0), Returns(1.0, (2.0, 3.0))],
-        "so large that squares overflow": [Returns(1.0, 1e200)],
-        "so small that squares overflow": [Returns(-1e200, 1.0)],
-    }
+wrong = st.one_of(
+    st.just([]), st.just("abc"), st.just(None), st.just([None]), st.just([(1.0, 2.0)]), st.just({"reward": 1.0}),
+    st.just([Returns(1.0, (1.0, 1.0))]), st.just([Returns(1.0, 1.0), Returns(1.0, (1.0, 1.0))]),
+    st.just([Returns(1.0, 1.0)] * 99), st.just([Returns(1.0, -1e-9)]), st.just([Returns(1.0, 401.0)]),
+    st.just([Returns(1e101, 1.0)]), st.just([Returns(1.0, 1.0), Returns(-1e150, 1.0)]), st.just(np.ones((3, 2))),
+)  # fmt: skip
 
 
-@settings(max_examples=5)
-@given(seed=seeds, prefix=prefixes)
-@pytest.mark.parametrize("kind", bad_episodes())
-def test_episodes_that_do_not_fit_change_nothing(kind: str, seed: int, prefix: int) -> None:
-    optimizer = started(seed, prefix)
+@settings(max_examples=20)
+@given(seed=seeds, prefix=prefixes, promised=promises, episodes=wrong)
+def test_what_does_not_fit_is_refused_and_nothing_is_recorded(
+    seed: int, prefix: int, promised: dict[str, Any], episodes: Any
+) -> None:
+    optimizer = started(seed, prefix, promised)
     trial = optimizer.ask()
-    assert trial is not None
-    before = snapshot(optimizer)
-    with pytest.raises(TrialError):
-        optimizer.tell(trial, bad_episodes()[kind])
-    assert snapshot(optimizer) == before
-    optimizer.tell(trial, [Returns(100.0, 1.0)] * 3)  # and the trial is still open
-    assert optimizer.trials[-1].trial == trial
+    before, count = visible(optimizer), optimizer._count
+    if trial is not None:
+        with pytest.raises(TrialError):
+            optimizer.tell(trial, episodes)
+    if optimizer.best is not None:
+        operation = Operation(optimizer)
+        operation.begin()
+        before, count = visible(optimizer), optimizer._count
+        if not (isinstance(episodes, list) and len(episodes) == 99):  # operation takes any number
+            with pytest.raises(TrialError):
+                operation.tell(episodes)
+    assert (visible(optimizer), optimizer._count) == (before, count)
 
 
 @settings(max_examples=10)
-@given(seed=seeds, prefix=prefixes, bad=st.sampled_from([math.nan, math.inf, -math.inf]), cost=st.booleans())
-def test_returns_that_are_not_finite_change_nothing(seed: int, prefix: int, bad: float, cost: bool) -> None:
-    optimizer = started(seed, prefix)
+@given(seed=seeds, prefix=st.integers(1, 6), promised=promises)
+def test_only_the_open_trial_can_be_told(seed: int, prefix: int, promised: dict[str, Any]) -> None:
+    optimizer = started(seed, prefix, promised)
     trial = optimizer.ask()
-    assert trial is not None
-    before = snapshot(optimizer)
-    with pytest.raises(TrialError, match="finite"):
-        optimizer.tell(trial, [Returns(1.0, 1.0), Returns(1.0, bad) if cost else Returns(bad, 1.0)])
-    assert snapshot(optimizer) == before
+    if trial is None:
+        return
+    optimizer.tell(trial, [Returns(100.0, 1.0)] * trial.episodes)
+    before = optimizer._count
+    with pytest.raises(TrialError, match=f"Trial {trial.number} is not open: no trial is"):
+        optimizer.tell(trial, [Returns(100.0, 1.0)] * trial.episodes)
+    following = optimizer.ask()
+    if following is not None:
+        with pytest.raises(TrialError, match=f"Trial {trial.number} is not the open one; trial {following.number} is"):
+            optimizer.tell(trial, [Returns(100.0, 1.0)])
+    assert optimizer._count == before + (following is not None)
 
 
 @settings(max_examples=10)
-@given(seed=seeds, prefix=st.integers(1, 6))
-def test_unknown_closed_and_foreign_trials_change_nothing(seed: int, prefix: int) -> None:
-    optimizer, other = started(seed, prefix), started(seed + 1, prefix)
-    told, trial, theirs = optimizer.trials[0].trial, optimizer.ask(), other.ask()
-    assert trial is not None
-    assert theirs is not None
-    before = snapshot(optimizer)
-    never = dataclasses.replace(trial, number=trial.number + 1)
-    moved = dataclasses.replace(trial, index=trial.index + 1)
-    elsewhere = dataclasses.replace(theirs, index=trial.index + 2)
-    for wrong, message in ((told, "told already"), (never, "not open"), (moved, "not open"), (elsewhere, "not open")):
-        with pytest.raises(TrialError, match=f"Trial {wrong.number} .*{message}"):
-            optimizer.tell(wrong, [Returns(1.0, 1.0)])
-        assert snapshot(optimizer) == before
+@given(seed=seeds, prefix=prefixes, promised=promises, limit=st.sampled_from([0.0, -1.0, math.nan, math.inf, "x", None]))
+def test_impossible_limits_are_refused_and_nothing_is_recorded(
+    seed: int, prefix: int, promised: dict[str, Any], limit: Any
+) -> None:
+    optimizer = started(seed, prefix, promised)
+    before, count = visible(optimizer), optimizer._count
+    with pytest.raises(ValueError, match="Got|Limits must be"):
+        optimizer.change_limits(limit)
+    for number in (0, 99, "1", None):
+        with pytest.raises(TrialError, match="cannot be retracted"):
+            optimizer.retract(number, "a typo")  # type: ignore[arg-type]
+    with pytest.raises(TrialError, match="nothing to confirm"):
+        optimizer.confirm("a wheel was loose")
+    assert (visible(optimizer), optimizer._count) == (before, count)
 
 
-def test_a_trial_of_another_problem_is_foreign() -> None:
-    optimizer, other = (SafeOptimizer(lively(np.random.default_rng(0), size=n).problem, quick()) for n in (6, 7))
-    trial, theirs = optimizer.ask(), other.ask()
-    assert trial is not None
-    assert theirs is not None
-    assert trial.number == theirs.number
-    with pytest.raises(TrialError, match="not open here"):
-        optimizer.tell(theirs, [Returns(1.0, 1.0)])
-    assert optimizer.open_trials == (trial,)
-
-
-@settings(max_examples=8)
-@given(seed=seeds, order=st.permutations(range(4)))
-def test_parallel_trials_may_be_told_in_any_order(seed: int, order: list[int]) -> None:
-    rng = np.random.default_rng(seed)
-    system = lively(rng, size=6)
-    one, other = (SafeOptimizer(system.problem, quick(surprises=99)) for _ in range(2))
-    episodes = {}
-    for optimizer in (one, other):
-        advance(optimizer, system, np.random.default_rng(seed), 4)
-        trials = optimizer.ask_many(4)
-        episodes = episodes or {t.number: system.episodes(t.index, t.episodes, rng) for t in trials}
-        for i in range(4) if optimizer is one else order:
-            optimizer.tell(trials[i], episodes[trials[i].number])
-    assert one.open_trials == other.open_trials == ()
-    # The order decides when the pooled dispersion moves; apart from that the posterior does not depend on it.
-    np.testing.assert_allclose(one.bands.lower[0], other.bands.lower[0], rtol=1e-8, atol=1e-6)
-    np.testing.assert_allclose(one.bands.upper[1], other.bands.upper[1], rtol=0.3)
-    assert one.spent == other.spent
+@settings(max_examples=6)
+@given(seed=seeds, prefix=st.integers(1, 6), promised=promises)
+def test_a_trial_is_retracted_once_and_with_a_reason(seed: int, prefix: int, promised: dict[str, Any]) -> None:
+    optimizer, plant = started(seed, prefix, promised), system(seed, **promised)
+    for reason in ("", "  ", None):
+        with pytest.raises(TrialError, match="The reason is empty"):
+            optimizer.retract(1, reason)  # type: ignore[arg-type]
+    act(optimizer, plant, np.random.default_rng(0), "ask")
+    optimizer.retract(1, "a typo")
+    with pytest.raises(TrialError, match="Trial 1 cannot be retracted"):
+        optimizer.retract(1, "a typo")

@@ -49,7 +49,7 @@ class Row:
     seconds: float | None
     """How long all else took; none if an earlier process had begun the search, whose share nothing tells."""
     promise: str = ""
-    """What a safe search promised: "trial" or "total"."""
+    """What a safe search promised: "trial" or "total". Empty without a search, and in rows of version 0.1's search."""
     stop_at: float | None = None
     """Cost at which its episodes were ended, and those at the end; none if they ran to their end."""
     trials: int = 0

@@ -80,7 +80,9 @@ def _promises(rows: Sequence[Row]) -> str:
         "trial": " PLS promised that no trial's mean cost exceeds the limit, under its model.",
         "total": " PLS promised that what was spent never exceeds what was allowed; single trials may cost more.",
     }
-    return "".join(text for promise, text in words.items() if any(row.promise == promise for row in rows))
+    old = " PLS is version 0.1's search where a row names no promise."
+    found = {row.promise for row in rows if row.trials}
+    return "".join(text for promise, text in {**words, "": old}.items() if promise in found)
 
 
 def _same_cells(rows: Sequence[Row]) -> bool:

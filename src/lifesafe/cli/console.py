@@ -34,6 +34,11 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 trial", "2 trials"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def say(text: str) -> None:
     """Print a text to standard error."""
     print(text, file=sys.stderr)
@@ -73,8 +78,8 @@ def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 @contextlib.contextmanager
-def progress_lines(unit: str, total: int) -> Iterator[Callable[[str, int], None]]:
-    """Show a line per step, and below it, on a terminal, how many are done."""
+def progress_lines(unit: str, total: int) -> Iterator[Callable[[str | None, int], None]]:
+    """Show a line per step, if it has one, and below it, on a terminal, how many are done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -83,8 +88,9 @@ def progress_lines(unit: str, total: int) -> Iterator[Callable[[str, int], None]
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(unit, total=total)
 
-        def advance(line: str, done: int) -> None:
-            console.print(line, markup=False, soft_wrap=True)
+        def advance(line: str | None, done: int) -> None:
+            if line is not None:
+                console.print(line, markup=False, soft_wrap=True)
             bar.update(task, completed=done)
 
         yield advance

@@ -21,9 +21,11 @@ from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
 from lifesafe.cli.learning import alignment, collect, evaluate, train
 from lifesafe.cli.lifetime import demo, operate, optimize, run
-from lifesafe.cli.real_system import ask, confirm, tell
+from lifesafe.cli.plan import plan
+from lifesafe.cli.real_system import ask, confirm, limits, retract, tell
 from lifesafe.cli.report import report
 from lifesafe.cli.runs import journal_export, journal_verify
+from lifesafe.cli.settings import shell_words
 from lifesafe.cli.tasks import tasks
 from lifesafe.cli.theory import theory_budget, theory_coverage, theory_simulate, theory_theorem1
 from lifesafe.errors import ConfigError, GuaranteeWarning, LifesafeError
@@ -45,9 +47,12 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "run": run,
     "optimize": optimize,
     "operate": operate,
+    "plan": plan,
     "ask": ask,
     "tell": tell,
     "confirm": confirm,
+    "retract": retract,
+    "limits": limits,
     "export": export,
     "alignment": alignment,
     "report": report,
@@ -88,8 +93,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         else:
-            say(f"lifesafe: {error}")
+            say(f"lifesafe: {_message(error)}")
         return FAILED
+
+
+def _message(error: Exception) -> str:
+    """Return what an error says, in the words of the shell."""
+    if isinstance(error, OSError) and not isinstance(error, LifesafeError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return shell_words(str(error))
 
 
 def _dispatch(words: list[str]) -> int:
@@ -156,4 +168,4 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    say(f"warning: {message}")
+    say(f"warning: {shell_words(str(message))}")

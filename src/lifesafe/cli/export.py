@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifesafe.cli.console import OK, Directory, Run, patience, print_json
 from lifesafe.errors import NoSafeTargetError
+from lifesafe.journal.store import JOURNAL, read_records
+from lifesafe.returns import Returns
 
 if TYPE_CHECKING:
     from lifesafe.policies.export import ServedTarget
@@ -18,7 +21,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
 
     The directory that is written holds policy.onnx (one step of the policy, for any number of episodes at once),
     stepper.py (what keeps account between the steps; needs NumPy and ONNX Runtime, and no more) and policy.json (sizes,
-    versions, fingerprints; from a life, the target that it serves). Before it is reported as written, it is held
+    versions, fingerprints; from a life, the target that it serves, its limits, and the stop). Before it is reported as written, it is held
     against the policy itself over whole made-up episodes: if an action differs by more than 1e-4, nothing is written.
 
     Examples:
@@ -48,6 +51,8 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
         print_json({"directory": str(directory), "bytes": exported.size, "target": asked, **comparison._asdict()})
         return OK
     begin = "(reward, cost)" if target is None else "stepper.target()"
+    has_stop = target is not None and target.stop_at is not None
+    stop = "\n    if stepper.must_stop(): break  # ends the episode, after every observe" if has_stop else ""
     print(
         f"Export: {directory} ({exported.size / 1e6:.2f} MB)\n"
         f"Largest difference from the policy: {comparison.largest_difference:.1g} in {comparison.steps} steps of"
@@ -56,6 +61,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
         "    from stepper import Stepper\n"
         f'    stepper = Stepper("{directory.name}"); stepper.reset({begin})  # begin an episode\n'
         "    action = stepper.act(observation); ...; stepper.observe(reward, cost)  # at every step"
+        f"{stop}"
     )
     return OK
 
@@ -63,34 +69,36 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
 def _served_target(run: Path) -> ServedTarget | None:
     """Return the target that a life operates, or will; none if it has none, or if there is no life in the directory."""
     from lifesafe.operation import Operation
-    from lifesafe.optimizer import SafeOptimizer
-    from lifesafe.optimizer.dither import scatter
-    from lifesafe.optimizer.journal import JOURNAL, read_events
     from lifesafe.policies.export import ServedTarget
+    from lifesafe.safety import SafeOptimizer
 
-    if not (run / JOURNAL).exists() or not (events := read_events(run / JOURNAL)):
+    if not (run / JOURNAL).exists() or not (records := read_records(run / JOURNAL)):
         return None
-    optimizer = SafeOptimizer.replay(events, str(run))  # in memory: nothing is written, and the life may be running
+    optimizer = SafeOptimizer.replay(records)  # in memory: nothing is written, and the life may be running
     try:
         target = Operation(optimizer).begin()
     except NoSafeTargetError:
         return None
-    if target is None:  # halted
+    if not isinstance(target, Returns):  # halted
         return None
-    spread = scatter(optimizer.problem)
-    return ServedTarget(tuple(target), optimizer.problem.limits, *(tuple(each.tolist()) for each in spread))
+    return ServedTarget(tuple(target), optimizer.problem.limits, optimizer.problem.stop_at)
 
 
 def _words(target: ServedTarget | None) -> str:
     if target is None:
         return "Target: none; this is no life, or it serves no target. Ask only for what was tried on your system."
     returns = ", ".join(f"{value:.5g}" for value in target.returns)
-    limits = ", ".join(f"{limit:g}" for limit in target.limits)
-    said = f"Target: ({returns}), found to keep the limit {limits}"
-    if any(target.deviations):
-        spread = ", ".join(f"{value:.3g}" for value in target.deviations)
-        said += f"; drawn anew for every episode, with deviations ({spread})"
+    said = f"Target: ({returns}), found to keep the limit {_numbers(target.limits)}"
+    if target.stop_at is not None:
+        said += (
+            f" with the stop {_numbers(target.stop_at)}:\nan episode must end as soon as its cost reaches that; the loop"
+            " below sees to it"
+        )
     return said
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def beside(run: Path) -> Path:

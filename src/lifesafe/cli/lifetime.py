@@ -6,9 +6,10 @@ import json as json_module
 import re
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -23,20 +24,23 @@ from lifesafe.cli.console import (
     OutFile,
     Run,
     patience,
+    plural,
     print_json,
     progress_lines,
     say,
     table,
 )
 from lifesafe.cli.learning import Conditioned, configured
-from lifesafe.cli.settings import Settings, settings_help
-from lifesafe.errors import ConfigError
+from lifesafe.cli.plan import show_plan
+from lifesafe.cli.settings import Incident, Numbers, Settings, incident_of, settings_help, shell_words
+from lifesafe.errors import ConfigError, NoSafeTargetError
 
 if TYPE_CHECKING:
     from lifesafe.environments import Task
+    from lifesafe.journal.history import Tried
     from lifesafe.lifetime import Lifetime
     from lifesafe.lifetime.comparison import Row
-    from lifesafe.optimizer import SafeOptimizer
+    from lifesafe.safety import SafeOptimizer
 
 OptionalName = Annotated[str | None, Positional, tyro.conf.arg(metavar="TASK")]
 
@@ -47,18 +51,20 @@ def run(
     *,
     env: str | None = None,
     cost: str | None = None,
-    largest_costs: tuple[float, ...] = (1.0,),
+    largest_step: tuple[float, ...] = (1.0,),
     horizon: int | None = None,
     data: OutFile = None,
     limit: Limits = (),
     delta: float = 0.1,
+    promise: Literal["trial", "total"] = "trial",
+    stop_at: Numbers = (),
+    incident: Incident = (),
+    episodes: int = 150,
+    start: Literal["data", "calm", "paper"] = "data",
+    operate: int = 100,
+    level: float = 0.01,
     method: Conditioned = "cdt",
     settings: Settings = (),
-    start: Literal["data", "calm", "paper"] = "data",
-    dither: float = 0.05,
-    simulator: str | None = None,
-    trials: int = 30,
-    episodes: int = 100,
     plain: bool = True,
     seed: int = 0,
     workers: int = 2,
@@ -68,16 +74,17 @@ def run(
 ) -> int:
     """Live a whole life in simulation: train a policy from logs, find its best safe target, operate it.
 
-    Training touches nothing but the logs. Then targets are tried, only ones known to be safe: first one of no cost
-    until its own episodes prove it safe, then more. The best certified one is served under a monitor. What was done is
-    kept in the directory, and the same command goes on after an interruption.
+    First it is told how many real episodes the search will take, and what would shorten it. Training touches nothing
+    but the logs. Then targets are tried, only ones known to be safe: first a careful one until its own episodes prove
+    it safe, then more. The best target is served under a watch. What was done is kept in the directory, and the same
+    command goes on after an interruption.
 
     At the end, the target that users ask for without this search, the most reward in the logs and a cost of just the
     limit, is run beside it; `--no-plain` leaves that out.
 
     Examples:
         lifesafe run PointCircle
-        lifesafe run HopperVelocity --data logs.hdf5 --limit 20
+        lifesafe run HopperVelocity --data logs.hdf5 --limit 20 --stop-at 40 --promise total
         lifesafe run --env Pendulum-v1 --cost my_costs:swing --limit 20 --data logs.hdf5
 
     Exit codes: 0 a target is operated, 1 none is fit for it or operation halted, 2 an error, 130 interrupted (run it
@@ -88,25 +95,26 @@ def run(
         env: A Gymnasium environment instead of a task; "module:Id" imports the module first.
         cost: What a step of it costs: "module:function" of (observation, action, next observation, info); unless
             given, its own info["cost"].
-        largest_costs: Largest cost of one of its steps, one per cost.
+        largest_step: Largest cost of one of its steps, one per cost.
         horizon: Steps of its longest episode; its own limit unless given.
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
         limit: Largest mean cost of an episode, one per cost; the task's own unless given.
-        delta: Probability with which any trial at all may exceed a limit.
-        method: How the policy is trained; see `lifesafe train --help`.
-        settings: A setting of the method, such as steps=2000; may be given several times.
+        delta: Probability with which the promise may fail.
+        promise: What is promised. trial: no trial's mean cost exceeds a limit, under the model. total: what all episodes
+            have cost never exceeds what was allowed, without a model; needs --stop-at.
+        stop_at: End every episode as soon as its cost reaches this, one per cost or one for all: two or three limits,
+            say. The target is then found for episodes that are ended so.
+        incident: Largest cost that one mishap adds, where there is no stop: 3 limits unless given. horizon: nothing is
+            assumed, and an episode may cost as much as its steps allow; safe, and slow.
+        episodes: Real episodes that the search takes at most.
         start: Where the search begins. data: at all reward and no cost for a CDT that was trained on relabeled
             episodes, as it is unless you change that; for others, and with calm for all, at a middling reward of the
             cheap logged episodes and no cost: better if the training was short. paper: in the paper's box. data and
             calm leave out rewards at which the cheap logged episodes look like luck.
-        dither: How much what is asked for differs from episode to episode, as a fraction of each axis. It lets a
-            trial tell how near an edge is beyond which costs jump, even on a machine that repeats itself exactly; 0
-            turns it off, where episodes differ enough by themselves.
-        simulator: A task that stands for the real one. The policy is run there first, and what it returns becomes the
-            prior: of use if the simulator is right about where costs rise, dangerous if it is not.
-        trials: How many trials at the most, those of the first target included. Each has 20 episodes, those of the
-            first as many as it takes to certify it.
-        episodes: How many episodes to operate.
+        operate: How many episodes to operate.
+        level: Probability that the watch over the operated target ever raises a false alarm.
+        method: How the policy is trained; see `lifesafe train --help`.
+        settings: A setting of the method, such as steps=2000; may be given several times.
         plain: The plain target is run beside it at the end, too, unless --no-plain is given.
         seed: Decides everything that is random.
         workers: Processes that run episodes; 0 for none but this one.
@@ -114,30 +122,29 @@ def run(
         device: Where to train: cpu, cuda, cuda:1 or mps.
         json: Print the outcome as JSON.
     """
-    from lifesafe.environments import task
-    from lifesafe.lifetime import Lifetime, default_schedule
-
-    known = _task(name, env, cost=cost, largest_costs=largest_costs, horizon=horizon, limits=limit)
+    known = _task(name, env, cost=cost, largest_step=largest_step, horizon=horizon, limits=limit)
     config = configured(method, known, settings)
     if "help" in settings:
         print(settings_help(config))
         return OK
+    # Learning is loaded only now, and that takes a while: --help must not wait for it.
+    from lifesafe.lifetime import Lifetime, Search
+
+    search = Search(
+        delta=delta,
+        promise=promise,
+        stop_at=stop_at or None,
+        incident=incident_of(incident),
+        episodes=episodes,
+        start=start,
+        level=level,
+    )
     directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{method}-{seed}"
     say(f"Run: {directory}")
     with Lifetime.open(
-        directory,
-        known,
-        config,
-        data=_given(known, data),
-        seed=seed,
-        delta=delta,
-        schedule=replace(default_schedule(known, dither), trials=trials),
-        start=start,
-        dither=dither,
-        simulator=None if simulator is None else task(simulator),
-        workers=workers,
+        directory, known, config, data=_given(known, data), seed=seed, search=search, workers=workers
     ) as life:
-        code = _conclude(life, _live(life, episodes, plain=plain, device=device), json)
+        code = _conclude(life, _live(life, operate, plain=plain, device=device), json)
     if not json:
         print(f"For its report: lifesafe report {shlex.quote(str(directory))}")
     return code
@@ -156,9 +163,9 @@ def demo(
     """Live a whole life on the embedded task, in a minute or two, and write its report.
 
     PointCircle: a point is paid for driving in a circle, and driving far out costs. A small Constrained Decision
-    Transformer learns from logs of 1500 episodes by drivers of all kinds; then targets are tried, only ones known to be
-    safe; then the best one is operated under the monitor. Beside it stands plain CDT, asked for the most reward in the
-    logs at a cost of just the limit, as one would without the search.
+    Transformer learns from logs of 1500 episodes by drivers of all kinds; then targets are tried in 150 episodes, only
+    ones known to be safe; then the best one is operated under the watch. Beside it stands plain CDT, asked for the most
+    reward in the logs at a cost of just the limit, as one would without the search.
 
     The same command goes on after an interruption; to begin anew, remove the directory or give another.
 
@@ -178,14 +185,14 @@ def demo(
         json: Print the outcome as JSON.
     """
     from lifesafe.environments import task
-    from lifesafe.lifetime import Lifetime
+    from lifesafe.lifetime import Lifetime, Search
     from lifesafe.policies import CDTConfig
 
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
-    known = task("PointCircle", limits=limit)
+    known, search = task("PointCircle", limits=limit), Search(delta=delta, start="calm")
     say(f"Run: {out}")
     with Lifetime.open(
-        out, known, config, data=known.dataset(), seed=seed, delta=delta, start="calm", workers=workers
+        out, known, config, data=known.dataset(), seed=seed, search=search, workers=workers
     ) as life:
         rows = _live(life, 100, plain=True)
         code = _conclude(life, rows, json)
@@ -240,9 +247,9 @@ def operate(
     workers: int = 2,
     json: bool = False,
 ) -> int:
-    """Serve the best target of a run under the monitor, for so many more episodes.
+    """Serve the best target of a run under the watch, for so many more episodes.
 
-    Every episode and every verdict is recorded. If the monitor is sure that a cost is too high, the target is withdrawn
+    Every episode and every verdict is recorded; episodes end at the stop, if the run has one. If the watch is sure that a cost is too high, the target is withdrawn
     and a less costly one is served; when none is left, operation halts.
 
     Examples:
@@ -255,7 +262,7 @@ def operate(
     Args:
         run: Directory of the run.
         episodes: How many.
-        together: How many run side by side; the monitor judges them when all have ended.
+        together: How many run side by side; the watch judges them when all have ended.
         until_alarm: End at the first alarm, before another target is served. Look at the machine; the same command then
             goes on with the target that was fallen back to.
         workers: Processes that run episodes; 0 for none but this one.
@@ -278,7 +285,7 @@ def _task(
     env: str | None,
     *,
     cost: str | None,
-    largest_costs: tuple[float, ...],
+    largest_step: tuple[float, ...],
     horizon: int | None,
     limits: tuple[float, ...],
 ) -> Task:
@@ -292,13 +299,13 @@ def _task(
     if not limits:
         raise ConfigError(f"Give --limit for {env}: the largest mean cost of an episode, one per cost.")
     assert env is not None
-    if len(largest_costs) == 1:
-        largest_costs *= len(limits)
-    return task_from_id(env, limits=limits, cost=cost, largest_costs=largest_costs, horizon=horizon)
+    if len(largest_step) == 1:
+        largest_step *= len(limits)
+    return task_from_id(env, limits=limits, cost=cost, largest_costs=largest_step, horizon=horizon)
 
 
 def _look_here() -> None:
-    """Let modules in the directory of now be found, as `python -m` does: environments and costs of one's own."""
+    """Let modules in the current directory be found, as `python -m` does: environments and costs of one's own."""
     if "" not in sys.path:
         sys.path.insert(0, "")
 
@@ -315,6 +322,8 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
     from lifesafe.lifetime.comparison import operated_row, plain_row
     from lifesafe.policies import progress_bar
 
+    if not life.has_search:
+        show_plan(life.problem)
     if life.phase == "train":
         with progress_bar(f"{life.task.name}: training") as progress:
             life.train(progress, device=device)
@@ -341,37 +350,45 @@ def _write_report(run: Path, path: Path) -> None:
 
 
 def _search(life: Lifetime) -> None:
-    """Optimize, with a line for every trial."""
-    with patience("preparing the search"):  # with a simulator, the policy is run there first
-        optimizer = life.optimizer
-    done = len(optimizer.trials)
-    with progress_lines("trials", done + optimizer.schedule.trials) as advance:
-        if optimizer.stage != "done":
-            advance(_heading(optimizer), done)
+    """Optimize, with a line for every trial and a bar for the episodes."""
+    optimizer = life.optimizer
+    before = optimizer.history.searched - optimizer.beliefs.searched  # under other limits
+    with progress_lines("episodes", optimizer.problem.episodes) as advance:
+        if optimizer.done is None and optimizer.held is None:
+            advance(_heading(optimizer), optimizer.beliefs.searched)
 
-        def progress(optimizer: SafeOptimizer, _: int, asked: int) -> None:
-            if not asked:
-                advance(_line(optimizer), len(optimizer.trials))
+        def progress(optimizer: SafeOptimizer, done: int, asked: int) -> None:
+            searched = optimizer.history.searched - before
+            advance(None if asked else _line(optimizer), searched + done)
 
-        life.optimize(progress)
+        with suppress(NoSafeTargetError):  # `_conclude` says why the search is over
+            life.optimize(progress)
 
 
 def _heading(optimizer: SafeOptimizer) -> str:
     limits = _limits(optimizer.problem.limits)
-    return f"trial  stage     episodes  target (R, G)        mean reward  mean cost (limit {limits})  risk left"
+    left = "account" if optimizer.problem.promise == "total" else "risk left"
+    return f"trial  stage     episodes  {'targets (R, G)':34}  mean reward  {f'mean cost (limit {limits})':>20}  {left}"
 
 
 def _line(optimizer: SafeOptimizer) -> str:
-    result = optimizer.trials[-1]
-    trial, means = result.trial, result.episodes.mean(axis=0)
-    target = f"({trial.target.reward:.4g}, {', '.join(f'{cost:.3g}' for cost in trial.target.costs)})"
-    costs = ", ".join(f"{cost:.3g}" for cost in means[1:])
-    left = 1 - optimizer.spent / optimizer.problem.delta
-    flag = "  ABOVE THE LIMIT" if result.violated else ""
+    tried, problem = optimizer.trials[-1], optimizer.problem
+    reward, *costs = tried.episodes.mean(axis=0).tolist()
+    left = f"{1 - optimizer.spent / problem.delta:9.0%}"
+    if optimizer.beliefs.account is not None:
+        left = ", ".join(f"{held:.4g}" for held in optimizer.beliefs.account.holds).rjust(7)
+    flag = "" if optimizer.beliefs.exceeded(tried) is None else "  ABOVE THE LIMIT"
     return (
-        f"{trial.number:5d}  {trial.stage.value:8}  {len(result.episodes):8d}  {target:19}  {means[0]:11.4g}"
-        f"  {costs:>20}  {left:9.0%}{flag}"
+        f"{tried.number:5d}  {tried.asked.stage:8}  {len(tried.episodes):8d}  {_lottery(tried):34}  {reward:11.4g}"
+        f"  {', '.join(f'{cost:.3g}' for cost in costs):>20}  {left}{flag}"
     )
+
+
+def _lottery(tried: Tried) -> str:
+    """Return the targets of a trial, with how many episodes each had if there are several."""
+    drawn = Counter(tried.points[: len(tried.episodes)])
+    shown = [(f"({point[0]:.4g}, {', '.join(f'{cost:.3g}' for cost in point[1:])})", n) for point, n in drawn.items()]
+    return shown[0][0] if len(shown) == 1 else ", ".join(f"{n} x {words}" for words, n in shown)
 
 
 def _serve(
@@ -407,30 +424,67 @@ def _limits(limits: Sequence[float]) -> str:
 
 
 def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
-    optimizer = life.optimizer
-    violations = sum(result.violated for result in optimizer.trials)
+    optimizer, problem = life.optimizer, life.optimizer.problem
+    above = sum(optimizer.beliefs.exceeded(tried) is not None for tried in optimizer.trials)
+    account, stopped = optimizer.beliefs.account, _stopped(optimizer)
+    fit, phase = optimizer.best is not None, life.phase
     if json:
         print_json(
             {
                 "run": str(life.directory),
-                "phase": life.phase.value,
+                "phase": phase.value,
+                "promise": problem.promise,
                 "trials": len(optimizer.trials),
-                "violations": violations,
+                "searched": optimizer.history.searched,
+                "served": optimizer.history.served,
+                "above": above,
+                "stop_at": None if problem.stop_at is None else list(problem.stop_at),
+                "stopped": stopped,
                 "spent": optimizer.spent,
-                "delta": optimizer.problem.delta,
+                "delta": problem.delta,
+                "account": None if account is None else list(account.holds),
+                "held": optimizer.held,
+                "done": optimizer.done,
                 "rows": [asdict(row) for row in rows],
             }
         )
+        return OK if fit and phase != "halted" else FOUND
+    if rows:
+        print(table([rows[0].headings(), *(row.cells() for row in rows)]) + "\n")
+    episodes = plural(optimizer.history.searched, "episode")
+    print(f"{plural(len(optimizer.trials), 'trial')} with {episodes}, {above} of them clearly above a limit.", end=" ")
+    limits = _limits(problem.limits)
+    if all(problem.sure):
+        print(f"Every single episode keeps the limit {limits} for sure.", end=" ")
+    elif account is None:
+        print(f"Risk spent {optimizer.spent:.3f} of delta {problem.delta:g} under the limit {limits}.", end=" ")
     else:
-        print(table([rows[0].headings(), *(row.cells() for row in rows)]) if rows else "")
+        print(f"The account holds {', '.join(f'{held:.4g}' for held in account.holds)}; limit {limits}.", end=" ")
+    if stopped is not None:
+        print(f"The stop at {_limits(problem.stop_at or ())} ended {plural(stopped, 'episode')}.", end=" ")
+    print(f"Phase: {phase.value}.")
+    if optimizer.held is not None:
         print(
-            f"\n{len(optimizer.trials)} trials, {violations} of them clearly above a limit; risk spent"
-            f" {optimizer.spent:.3f} of delta {optimizer.problem.delta:g} under the limit"
-            f" {_limits(optimizer.problem.limits)}. Phase: {life.phase.value}."
+            f"The search is held: {optimizer.held}. Look into it, then:"
+            f" lifesafe confirm {shlex.quote(str(life.directory))} --reason WHY"
         )
-        if optimizer.best is None and life.phase == "halted":
-            print(
-                "No target is fit to be operated: none that was tried is certified by the model and by its own"
-                " episodes. Train the policy longer, give more trials, or raise the limit: `lifesafe optimize --limit`."
-            )
-    return OK if optimizer.best is not None and life.phase != "halted" else FOUND
+    elif optimizer.done is not None:
+        print(f"The search is over: {shell_words(optimizer.done)}{'' if optimizer.done.endswith('.') else '.'}")
+    if not fit and phase == "halted":
+        print(
+            "No target is fit to be operated: none that was tried is known to keep the limit. Train the policy longer,"
+            " give the search more episodes, or raise the limit: `lifesafe optimize --limit`."
+        )
+    elif life.optimizer.history.halted is not None:
+        print(f"Operation has halted: {life.optimizer.history.halted.why}. {life.optimizer.history.halted.advice}")
+    return OK if fit and phase != "halted" else FOUND
+
+
+def _stopped(optimizer: SafeOptimizer) -> int | None:
+    """Return how many episodes the stop has ended, of trials and of operation; none if there is no stop."""
+    stop_at = optimizer.problem.stop_at
+    if stop_at is None:
+        return None
+    stops = list(stop_at)
+    tried = sum(int((each.episodes[:, 1:] >= stops).any(axis=1).sum()) for each in optimizer.trials)
+    return tried + sum(service.ended for service in optimizer.history.services)

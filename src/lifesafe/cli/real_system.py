@@ -2,232 +2,381 @@
 
 from __future__ import annotations
 
-import json
+import json as json_module
+import math
+import shlex
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import Positional
 
-from lifesafe.cli.console import OK, Limits, OutFile, Run, print_json
-from lifesafe.errors import ConfigError, JournalError, TrialError
+from lifesafe.cli.console import FOUND, OK, Limits, Run, print_json, say
+from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, show_plan
+from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
+from lifesafe.journal.store import JOURNAL, journal_path
+from lifesafe.returns import Returns
 
 if TYPE_CHECKING:
-    from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Trial
-    from lifesafe.returns import Returns
+    from lifesafe.journal.history import Tried
+    from lifesafe.safety import Problem, SafeOptimizer
+    from lifesafe.safety.problem import Target
 
-Number = Annotated[float | None, tyro.conf.arg(metavar="NUMBER")]
-Seed = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+_LIFE = "run.toml"
+_SHAPE = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
+
+EpisodesFile = Annotated[Path, Positional, tyro.conf.arg(metavar="FILE")]
+OptionalEpisodes = Annotated[Path | None, Positional, tyro.conf.arg(metavar="FILE")]
+Number = Annotated[int, Positional, tyro.conf.arg(metavar="TRIAL")]
 
 
-def ask(
-    run: Run,
-    *,
-    data: OutFile = None,
-    limit: Limits = (),
-    cost_bounds: tuple[float, ...] = (),
-    delta: Number = None,
-    dither: Number = None,
-    seed: Seed = None,
-) -> int:
-    """Print the trial to run now as JSON: which target, for how many episodes.
+def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a value
+    """Print the trial to run now as JSON: one target for each of its episodes, in order.
 
-    For systems that no simulator stands for: run the episodes in your lab, then `lifesafe tell`. Asking again gives the
-    same trial until it is told. When the search is done the answer has no trial, but the best target.
+    For systems that no simulator stands for: run an episode at each target in your lab, then `lifesafe tell`. Asking
+    again gives the same trial until it is told. Most targets of a trial are the same, its center; a few may lie further
+    out, to look before the search steps. The promise is about the mean of all of them, so run every one.
 
-    "held_by" is null unless a violation, or costs far above what was predicted, hold up the search: then no new target
-    is asked for until `lifesafe confirm`.
+    The first time, say what to begin with: --data and --limit, or --axis, --begin-at and --limit for knobs of your own.
+    How many episodes the search will take is then told on standard error. Where the cheap episodes of the logs look
+    like luck, it does not begin.
 
-    The first time, --data and --limit begin the search; the other options count only then. Where the cheap episodes of
-    the logs look like luck, it does not begin.
+    When there is no trial, "trial" is null: "held" says what holds the search up until `lifesafe confirm`, or "done" why
+    it is over, and "best" is the target to operate.
 
     Examples:
-        lifesafe ask runs/robot --data logs.hdf5 --limit 20 --cost-bounds 500
-        lifesafe ask runs/robot | jq .target
+        lifesafe ask runs/robot --data logs.hdf5 --limit 20 --stop-at 40
+        lifesafe ask runs/arm --axis speed=0:2:m/s --begin-at speed=0.5 --rewards 0 900 --limit 20
+        lifesafe ask runs/robot | jq .targets
 
-    Exit codes: 0 printed, 2 an error.
+    Exit codes: 0 there is a trial, or the search is over and has a best target; 1 it is held, or over without one; 2 an
+    error.
 
     Args:
         run: Directory of the run.
-        data: Logs to begin with: HDF5 file in the layout of DSRL.
-        limit: Largest mean cost of an episode, one per cost.
-        cost_bounds: Largest possible cost of an episode, one per cost: horizon times the largest cost of a step. With
-            it, the first target is certified whatever the distribution of costs, and operation can be monitored.
-        delta: Probability with which any trial at all may exceed a limit; 0.1 unless given.
-        dither: How much what is asked for differs from episode to episode, as a fraction of each axis; not at all
-            unless given. "targets" then has a target for every episode.
-        seed: Decides what dither draws; 0 unless given.
+        begin: What the search is begun with.
     """
-    from lifesafe.optimizer import SafeOptimizer
-    from lifesafe.optimizer.journal import JOURNAL
+    from lifesafe.safety import SafeOptimizer
 
-    settings = {"cost_bounds": cost_bounds or None, "delta": delta, "dither": dither, "dither_seed": seed}
-    settings = {name: value for name, value in settings.items() if value is not None}
-    problem, schedule = None, None
-    if limit:
-        _check_limits(run, limit)
-    if data is not None or limit or settings:
-        if data is None or not limit:
-            raise ConfigError(
-                "To begin a search give both --data and --limit; to go on with one give only its directory. It keeps"
-                " the bounds, delta, dither and seed that it was begun with."
-            )
-        problem, schedule = _begin(data, limit, settings)
-    elif not (run / JOURNAL).exists():
-        raise JournalError(f"{run} records no search yet; begin one with --data LOGS --limit NUMBER.")
-    with SafeOptimizer.open(run, problem, schedule) as optimizer:
-        trial = optimizer.ask()
-        asked = _trial(trial, optimizer) if trial is not None else {"trial": None, **_best(optimizer)}
-        print_json(asked | {"held_by": optimizer.held_by})
-    return OK
+    _refuse_life(run, "ask")
+    problem: Problem | None = None
+    if (run / JOURNAL).exists():
+        if not begin.is_empty:
+            _check_begun(run, begin)
+    else:
+        if begin.is_empty:
+            begun(run)  # says what is missing
+        problem = begin.problem()
+        show_plan(problem)
+    with SafeOptimizer.open(run, problem) as optimizer:
+        found = _asked(optimizer)
+    print_json(found)
+    return OK if found["trial"] is not None or (found["best"] is not None and found["held"] is None) else FOUND
 
 
-def tell(run: Run, file: Annotated[Path, Positional, tyro.conf.arg(metavar="FILE")], *, trial: int) -> int:
+def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json: bool = False) -> int:
     """Record what the episodes of a trial returned.
 
-    The file holds a JSON list with one entry per episode: {"reward": 12.5, "cost": 3}, or {"reward": 12.5, "costs":
-    [3, 0.5]} with several costs. A dash stands for standard input. Give every episode, not their mean.
+    The file holds a JSON list with one entry per episode, in the order of the targets that `lifesafe ask` printed:
+    {"reward": 12.5, "cost": 3}, or {"reward": 12.5, "costs": [3, 0.5]} with several costs. A dash stands for standard
+    input. Give every episode, not their mean. Costs are what the episode cost up to its end, or up to the stop.
 
     Examples:
         lifesafe tell runs/robot episodes.json --trial 7
-        echo '[{"reward": 12.5, "cost": 3}]' | lifesafe tell runs/robot - --trial 7
+        echo '[{"reward": 12.5, "cost": 3}]' | lifesafe tell runs/robot - --trial 7 --early
 
-    Exit codes: 0 recorded, 2 an error; nothing is recorded then.
+    Exit codes: 0 recorded, 1 recorded, and it holds the search up; 2 an error, and nothing is recorded.
 
     Args:
         run: Directory of the run.
         file: The episodes.
         trial: Number of the trial, as `lifesafe ask` printed it.
+        early: You ended the trial early, because its costs were too high, say: these are its first episodes.
+        json: Print what was recorded as JSON.
     """
-    from lifesafe.optimizer import SafeOptimizer
-    from lifesafe.report.history import journal_path
+    from lifesafe.safety import SafeOptimizer
 
+    _refuse_life(run, "tell")
     journal_path(run)
-    episodes = read_episodes(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes(), str(file))
+    episodes = read_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
-        found = next((each for each in optimizer.open_trials if each.number == trial), None)
-        if found is None:
-            numbers = [each.number for each in optimizer.open_trials] or "none"
-            raise TrialError(f"Trial {trial} is not open; open trials: {numbers}. `lifesafe ask {run}` prints it.")
-        optimizer.tell(found, episodes)
-        means = optimizer.trials[-1].episodes.mean(axis=0)
-        costs = ", ".join(f"{value:.4g}" for value in means[1:])
-        print(f"Trial {trial}: {len(episodes)} episodes, mean reward {means[0]:.4g}, mean cost {costs}.")
-    return OK
+        _check_open(run, optimizer, trial)
+        opened = optimizer.open_trial
+        assert opened is not None
+        if len(episodes) != opened.episodes and not (early and len(episodes) < opened.episodes):
+            fewer = len(episodes) < opened.episodes
+            way = "; add --early if you ended it after the first of them" if fewer else ""
+            raise TrialError(
+                f"Got {len(episodes)} episodes, and trial {trial} has {opened.episodes} targets. Tell one episode for"
+                f" each, in their order{way}."
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)  # told below, with the way out
+            optimizer.tell(opened, episodes)
+        tried, held = optimizer.trials[-1], optimizer.held
+        if json:
+            print_json({**_told(tried), "held": held, "stage": optimizer.stage})
+        else:
+            print(_told_words(tried))
+    if held is not None:
+        say(_held_words(run, held))
+    return OK if held is None else FOUND
 
 
-def confirm(run: Run, *, reason: str) -> int:
-    """Let a search go on that a violation, or costs far above what was predicted, hold up.
+def confirm(run: Run, *, reason: str, json: bool = False) -> int:
+    """Let a search go on that is held: you have looked at the system, and it may.
 
-    Then the model is in doubt, and only targets already tried, or only seeds, are asked for. Look at the system first:
-    was it an accident, a sensor, another floor? The reason is kept in the record, and the report says that somebody
-    confirmed. If costs really rise so abruptly, do not confirm: what was found so far can be operated.
+    A search is held when the episodes of a trial are clearly above a limit, or cost more than was said to be possible.
+    Look at the system first: was it an accident, a sensor, another floor? Was the trial mistold? (`lifesafe retract`
+    takes it back.) The reason is kept in the record, and the report shows it. If costs really rise so abruptly, do not
+    confirm: what was found so far may be operated.
 
     Examples:
         lifesafe confirm runs/robot --reason "trial 7: a wheel was loose; fixed"
 
-    Exit codes: 0 the search goes on, 2 an error; it is one if nothing holds up the search.
+    Exit codes: 0 the search goes on, 2 an error; it is one if nothing holds the search up.
 
     Args:
         run: Directory of the run.
-        reason: Why you still trust the model.
+        reason: Why the search may go on.
+        json: Print what held it, and its stage now, as JSON.
     """
-    from lifesafe.optimizer import SafeOptimizer
-    from lifesafe.report.history import journal_path
+    from lifesafe.safety import SafeOptimizer
 
     journal_path(run)
-    if not reason.strip():
-        raise TrialError("The reason is empty; say why the search may go on, for those who read the record.")
     with SafeOptimizer.open(run) as optimizer:
-        held_by = optimizer.held_by
-        optimizer.confirm(reason.strip())
-        left = "its trials are used up" if optimizer.stage == "done" else "it goes on"
-    print(f"The search was held up by {'a violation' if held_by == 'violation' else held_by}; {left}.")
+        held = optimizer.held
+        optimizer.confirm(reason)
+        if json:
+            print_json({"held_before": held, "held": optimizer.held, "stage": optimizer.stage, "done": optimizer.done})
+        else:
+            left = f"it is over: {optimizer.done}" if optimizer.done else "it goes on"
+            print(f"The search was held ({held}); {left}.")
     return OK
 
 
-def read_episodes(text: str | bytes, source: str) -> list[Any]:
+def retract(
+    run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False
+) -> int:
+    """Take back what was told of a trial, because it was wrong and not because of what it showed.
+
+    Two files were swapped, a sensor was unplugged, the wrong machine was measured. With a file the true episodes take
+    the place of what was told; without one, nothing is known of that trial any more. The risk that it was charged
+    stays charged, and under the promise "total" its episodes count as if each had cost the most. The reason is kept in
+    the record, and the report shows it.
+
+    Examples:
+        lifesafe retract runs/robot 7 --reason "told the episodes of trial 6 again"
+        lifesafe retract runs/robot 7 true.json --reason "two files were swapped"
+
+    Exit codes: 0 recorded; 2 an error, and nothing is recorded.
+
+    Args:
+        run: Directory of the run.
+        trial: Number of the trial.
+        file: The true episodes, as for `lifesafe tell`; a dash stands for standard input.
+        reason: What was wrong.
+        json: Print what was recorded as JSON.
+    """
+    from lifesafe.safety import SafeOptimizer
+
+    journal_path(run)
+    episodes = None if file is None else read_episodes(_content(file), str(file))
+    with SafeOptimizer.open(run) as optimizer:
+        tried = optimizer.history.trials.get(trial)
+        if tried is not None and not tried.is_open and episodes is not None and len(episodes) != tried.was_told:
+            raise TrialError(
+                f"Got {len(episodes)} episodes, and {tried.was_told} were told of trial {trial}; give the true returns"
+                " of the same ones, in their order."
+            )
+        optimizer.retract(trial, reason, episodes)
+        known = 0 if episodes is None else len(episodes)
+        if json:
+            print_json({"trial": trial, "known": known, "held": optimizer.held, "stage": optimizer.stage})
+        else:
+            now = "nothing is known of it any more" if episodes is None else f"{known} true episodes take its place"
+            print(f"Trial {trial} is retracted; {now}.")
+        if optimizer.held is not None:
+            say(_held_words(run, optimizer.held))
+    return OK
+
+
+def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False) -> int:
+    """Go on with a search under other limits, with everything that was observed so far.
+
+    What a target returns does not depend on the limits, so every episode still counts. The promise is one for each set
+    of limits, and the search may take all of its episodes once more. Under lower limits it begins at the targets that
+    are known to keep them, or at those that you name.
+
+    Examples:
+        lifesafe limits runs/robot --limit 40
+        lifesafe limits runs/arm --limit 10 --begin-at speed=0.3,gain=0.1
+
+    Exit codes: 0 changed; 2 an error, and nothing is changed.
+
+    Args:
+        run: Directory of the run.
+        limit: Largest mean cost of an episode, one per cost.
+        begin_at: A target that you know to be safe under the new limits; may be given several times.
+        json: Print the limits and the stage as JSON.
+    """
+    from lifesafe.preparation.limits import starts_under
+    from lifesafe.safety import SafeOptimizer
+
+    _refuse_life(run, "limits")
+    journal_path(run)
+    with SafeOptimizer.open(run) as optimizer:
+        had = optimizer.problem.limits
+        if len(limit) != len(had):
+            raise ConfigError(f"Got {len(limit)} limits for {len(had)} costs; give one limit per cost.")
+        optimizer.problem.with_limits(limit)  # refuses impossible ones
+        starts: list[Any] | None = [point_of(each) for each in begin_at] or None
+        if starts is None and any(new < old for new, old in zip(limit, had, strict=True)):
+            starts = list(starts_under(optimizer, limit))
+        optimizer.change_limits(limit, starts)
+        problem, stage = optimizer.problem, optimizer.stage
+    if json:
+        begins = [_plain(problem.target(start)) for start in problem.starts]
+        print_json({"limits": list(problem.limits), "stage": stage, "starts": begins})
+    else:
+        print(f"The limit was {_numbers(had)} and is {_numbers(problem.limits)}; next: {stage}.")
+    return OK
+
+
+def read_episodes(text: str | bytes, source: str) -> list[Returns]:
     """Return the episodes in a JSON text.
 
     Raises:
         TrialError: If it is not a list of episodes, naming the first entry that is none.
     """
-    from lifesafe.returns import Returns
-
-    shape = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
     try:
-        entries = json.loads(text)
-    except ValueError as error:
-        raise TrialError(f"{source} is not JSON: {error}. Give a list of {shape}.") from error
+        entries = json_module.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TrialError(f"{source} is not JSON: {error}. Give a list of {_SHAPE}.") from error
     if not isinstance(entries, list) or not entries:
-        raise TrialError(f"{source} must hold a list with one entry per episode, each {shape}.")
-    episodes = []
-    for number, entry in enumerate(entries, 1):
-        try:
-            costs = entry["costs"] if "costs" in entry else [entry["cost"]]
-            episodes.append(Returns(float(entry["reward"]), [float(each) for each in costs]))
-        except (KeyError, TypeError, ValueError) as error:
-            raise TrialError(f"{source}: episode {number} is {entry!r}; give {shape}, all finite numbers.") from error
-    return episodes
+        raise TrialError(f"{source} must hold a list with one entry per episode, each {_SHAPE}.")
+    return [_episode(entry, number, source) for number, entry in enumerate(entries, 1)]
 
 
-def _check_limits(run: Path, limits: tuple[float, ...]) -> None:
-    """Refuse limits that a search which was begun never had."""
-    from lifesafe.optimizer.journal import JOURNAL, read_events
+def _episode(entry: Any, number: int, source: str) -> Returns:
+    try:
+        if ("cost" in entry) == ("costs" in entry):
+            raise ValueError("give cost, or costs")
+        costs = entry["costs"] if "costs" in entry else [entry["cost"]]
+        values = [entry["reward"], *costs]
+        if not isinstance(costs, list) or not all(_is_number(value) for value in values):
+            raise ValueError("give numbers")
+        episode = Returns(float(values[0]), [float(each) for each in costs])
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        shown = json_module.dumps(entry)
+        shown = shown if len(shown) <= 200 else f"{shown[:200]} ..."
+        raise TrialError(f"{source}: episode {number} is {shown}; give {_SHAPE}, all finite numbers.") from error
+    lowest = min(episode.costs)
+    if lowest < 0:
+        raise TrialError(
+            f"{source}: episode {number} has a cost of {lowest:g}; costs are never negative. If less is better without"
+            " end, it is a reward."
+        )
+    return episode
 
-    if not (run / JOURNAL).exists():
-        return
-    bodies = [event.body for event in read_events(run / JOURNAL) if event.kind in ("opened", "limits")]
-    had = [tuple(body.get("problem", body)["limits"]) for body in bodies]
-    if had and limits not in had:
-        now, asked = (", ".join(f"{limit:g}" for limit in each) for each in (had[-1], limits))
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _content(file: Path) -> bytes:
+    if str(file) == "-":
+        return sys.stdin.buffer.read()
+    if not file.is_file():
+        raise TrialError(f"{file} is no file; give the episodes of the trial as JSON, or a dash for standard input.")
+    return file.read_bytes()
+
+
+def _refuse_life(run: Path, command: str) -> None:
+    if (run / _LIFE).exists():
+        way = "lifesafe optimize RUN --limit NUMBER" if command == "limits" else "lifesafe optimize RUN"
         raise JournalError(
-            f"The search in {run} has the limit {now}; got {asked}. Leave --limit and --data out to go on with it,"
-            " give another directory to begin another, or go on under other limits in Python, with"
-            " SafeOptimizer.change_limits."
+            f"{run} holds a life, whose trials lifesafe runs in simulation; `lifesafe {command}` is for systems of your"
+            f" own. Use `{way.replace('RUN', str(run))}`, or give another directory."
         )
 
 
-def _begin(data: Path, limits: tuple[float, ...], settings: Mapping[str, Any]) -> tuple[Problem, Schedule]:
-    """Return a new problem as a life has it, without seeds at which the logs look like luck, and its schedule."""
-    from lifesafe.data import read_dsrl
-    from lifesafe.lifetime.seeds import skilled
-    from lifesafe.lifetime.trials import schedule_for
-    from lifesafe.optimizer import Problem
+def _check_begun(run: Path, begin: Beginning) -> None:
+    from lifesafe.journal.store import read_records
+    from lifesafe.safety.beliefs import believed
 
-    dataset = read_dsrl(data.expanduser())
-    problem = skilled(Problem.from_returns(dataset.returns, limits=limits, **settings), dataset)
-    return problem, schedule_for(problem.limits, problem.cost_bounds, problem.dither)
+    begin.check(run, believed(read_records(run / JOURNAL, everything=False)[:1]).problem)
 
 
-def _trial(trial: Trial, optimizer: SafeOptimizer) -> dict[str, Any]:
-    asked = {
-        "trial": trial.number,
-        "target": _plain(trial.target),
-        "episodes": trial.episodes,
-        "stage": trial.stage.value,
-        "risk": trial.risk,
+def _check_open(run: Path, optimizer: SafeOptimizer, trial: int) -> None:
+    """Refuse a trial that is not open."""
+    opened, directory = optimizer.open_trial, shlex.quote(str(run))
+    if opened is not None and opened.number == trial:
+        return
+    tried = optimizer.history.trials.get(trial)
+    now = f"Trial {opened.number} is open" if opened is not None else "No trial is open"
+    if tried is not None:
+        raise TrialError(
+            f"Trial {trial} was told already. {now}; if what was told is wrong, `lifesafe retract {directory} {trial}"
+            " --reason WHY` takes it back."
+        )
+    raise TrialError(f"Trial {trial} is not open. {now}; `lifesafe ask {directory}` prints the one to run.")
+
+
+def _asked(optimizer: SafeOptimizer) -> dict[str, Any]:
+    """Return what to do now, as plain values."""
+    trial, problem = (None if optimizer.done is not None else optimizer.ask()), optimizer.problem
+    best = optimizer.best
+    return {
+        "trial": None if trial is None else trial.number,
+        "stage": optimizer.stage,
+        "episodes": 0 if trial is None else trial.episodes,
+        "targets": [] if trial is None else [_plain(target) for target in trial.targets],
+        "promise": problem.promise,
+        "limits": list(problem.limits),
+        "stop_at": None if problem.stop_at is None else list(problem.stop_at),
+        "held": optimizer.held,
+        "done": optimizer.done,
+        "best": None
+        if best is None
+        else {
+            "target": _plain(best.target),
+            "mean": {"reward": best.means[0], "costs": list(best.means[1:])},
+            "episodes": best.episodes,
+        },
     }
-    return asked | (
-        {"targets": [_plain(each) for each in optimizer.targets(trial)]} if optimizer.problem.dither else {}
+
+
+def _told(tried: Tried) -> dict[str, Any]:
+    mean = tried.episodes.mean(axis=0).tolist()
+    return {"trial": tried.number, "episodes": len(tried.episodes), "mean": {"reward": mean[0], "costs": mean[1:]}}
+
+
+def _told_words(tried: Tried) -> str:
+    reward, *costs = tried.episodes.mean(axis=0).tolist()
+    of = "" if len(tried.episodes) == len(tried.points) else f" of {len(tried.points)}"
+    return (
+        f"Trial {tried.number}: {len(tried.episodes)}{of} episodes, mean reward {reward:.4g}, mean cost"
+        f" {', '.join(f'{cost:.4g}' for cost in costs)} (limit {_numbers(tried.limits)})."
     )
 
 
-def _best(optimizer: SafeOptimizer) -> dict[str, Any]:
-    best = optimizer.best
-    if best is None:
-        return {"best": None}
-    return {
-        "best": {
-            "target": _plain(best.target),
-            "mean": _plain(best.means),
-            "cost_upper": list(best.cost_upper),
-            "episodes": best.episodes,
-        }
-    }
+def _held_words(run: Path, held: str) -> str:
+    directory = shlex.quote(str(run))
+    return (
+        f"The search is held: {held}. Look at the system. Then `lifesafe confirm {directory} --reason WHY` lets it go"
+        f" on, or `lifesafe retract {directory} TRIAL --reason WHY` takes back a trial that was mistold."
+    )
 
 
-def _plain(returns: Returns) -> dict[str, Any]:
-    return {"reward": returns.reward, "costs": list(returns.costs)}
+def _plain(target: Target) -> dict[str, Any]:
+    if isinstance(target, Returns):
+        return {"reward": target.reward, "costs": list(target.costs)}
+    return dict(target)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

@@ -22,9 +22,10 @@ def report(
 ) -> int:
     """Write the report of a run: one HTML page that needs no network, or a picture for a paper.
 
-    The page says what is operated and under which guarantee, which of its assumptions were checked and how that came
-    out; it shows the cost of every trial against its limit, the safe set as it grew, target against actual, the risk
-    ledger, calibration, and operation with its alarms. `docs/guides/report.md` explains how to read it.
+    The page says what is operated, what was promised and how many real episodes it took, and which assumptions were
+    checked and how that came out. It shows the cost of every trial against its limit, what paid for it (the ledger or
+    the account), what is believed of the targets, what was forecast and what came back, and operation with its alarms.
+    `docs/guides/report.md` explains how to read it.
 
     Reads the journal of the run and changes nothing in it; the run may still be going on. With --live the page is
     served on this machine only, and follows the run until Ctrl-C.
@@ -65,13 +66,14 @@ def report(
 
 def _write_page(run: Path, target: Path) -> None:
     from lifesafe.report.page.document import write_page
+    from lifesafe.report.page.promise import statement
     from lifesafe.report.page.reading import Reading
     from lifesafe.report.page.verdict import headline
 
     with patience("reading and replaying the run"):
         reading = Reading.read(run)
         write_page(reading, target)
-    print(f"{headline(reading)}\n\n{reading.history.calibration}\n\nReport: {target}")
+    print(f"{headline(reading)}\nPromise: {statement(reading)}\n\nReport: {target}")
 
 
 def _draw(run: Path, target: Path) -> None:
@@ -83,8 +85,8 @@ def _draw(run: Path, target: Path) -> None:
     for notice in reading.notices:
         say(notice)
     with patience("drawing"):
-        save(compose(reading.history, truth=reading.truth, title=reading.name), target)
-    print(f"{reading.history.calibration}\n\nPicture: {target}")
+        save(compose(reading, title=reading.name), target)
+    print(f"Picture: {target}")
 
 
 def _serve(run: Path, port: int, *, show: bool) -> int:

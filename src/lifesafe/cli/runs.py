@@ -7,9 +7,7 @@ from typing import Any
 
 from lifesafe._files import write_atomic
 from lifesafe.cli.console import OK, OutFile, Run, patience, print_json, say
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import export_lines, read_events
-from lifesafe.report.history import journal_path
+from lifesafe.journal.store import export_lines, journal_path, read_records
 
 
 def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) -> int:
@@ -30,20 +28,32 @@ def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) ->
         chain_only: Check the fingerprints only; do not make the decisions again.
         json: Print the finding as JSON.
     """
+    from lifesafe.safety import SafeOptimizer
+
     path = journal_path(run)
     with patience("verifying"):
-        events = read_events(path)
-        optimizer = None if chain_only else SafeOptimizer.replay(events, str(path))
-    head = events[-1].hash if events else None
+        records = read_records(path)
+        optimizer = None if chain_only else SafeOptimizer.replay(records)
+    head = records[-1].hash if records else None
     if json:
-        found: dict[str, Any] = {"journal": str(path), "sound": True, "events": len(events), "head": head}
+        found: dict[str, Any] = {"journal": str(path), "sound": True, "events": len(records), "head": head}
         if optimizer is not None:
-            found |= {"replayed": True, "stage": optimizer.stage.value, "trials": len(optimizer.trials)}
+            found |= {
+                "replayed": True,
+                "stage": optimizer.stage,
+                "trials": len(optimizer.trials),
+                "searched": optimizer.history.searched,
+                "served": optimizer.history.served,
+            }
         print_json(found)
         return OK
-    print(f"{path} is sound: {len(events)} events, the last with fingerprint {str(head)[:12]}.")
+    print(f"{path} is sound: {len(records)} events, the last with fingerprint {str(head)[:12]}.")
     if optimizer is not None:
-        print(f"Replayed to the same decisions: {len(optimizer.trials)} trials, stage {optimizer.stage.value}.")
+        history = optimizer.history
+        print(
+            f"Replayed to the same decisions: {len(optimizer.trials)} trials with {history.searched} episodes,"
+            f" {history.served} episodes of operation; stage {optimizer.stage}."
+        )
     return OK
 
 

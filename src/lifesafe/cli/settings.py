@@ -6,10 +6,11 @@ import ast
 import dataclasses
 import inspect
 import itertools
+import re
 import textwrap
 import tomllib
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
 from tyro.conf import UseAppendAction
@@ -18,6 +19,17 @@ from lifesafe.errors import ConfigError
 
 T = TypeVar("T")
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
+Numbers = Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")]
+Incident = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER|horizon")]
+
+_OPTIONS = "stop_at|largest_step|largest|incident|promise|delta|episodes|seed|level|rewards|horizon|start"
+_PYTHON = (  # what messages of the package say in Python's words, and how the shell says it
+    (re.compile(rf"\b({_OPTIONS}) = ['\"](\w+)['\"]"), r"--\1 \2"),
+    (re.compile(r"\b(stop_at|largest_step) = ((?:[\d.e+-]+, )*\d[\d.e+-]*\d|\d)"), r"--\1 \2"),
+    (re.compile(r"\b(stop_at|largest_step)\b"), r"--\1"),
+    (re.compile(r"(needs |\()(largest)(?=[:)])"), r"\1--\2"),
+    (re.compile(rf"\b({_OPTIONS}) = (?=[\d(])"), r"--\1 "),
+)
 
 
 def with_settings(config: T, settings: Sequence[str]) -> T:
@@ -83,3 +95,26 @@ def _field_texts(cls: type) -> dict[str, str]:
         and isinstance(text.value, ast.Constant)
         and isinstance(text.value.value, str)
     }
+
+
+def incident_of(words: Sequence[str]) -> tuple[float, ...] | Literal["horizon"] | None:
+    """Return the words of --incident as numbers, or as "horizon"; none if there are none.
+
+    Raises:
+        ConfigError: If they are something else.
+    """
+    if not words:
+        return None
+    if tuple(words) == ("horizon",):
+        return "horizon"
+    try:
+        return tuple(float(word) for word in words)
+    except ValueError as error:
+        raise ConfigError(f'--incident is a number, one per cost, or "horizon"; got {" ".join(words)}.') from error
+
+
+def shell_words(text: str) -> str:
+    """Return a message with the settings named in Python named as options: `stop_at = 40` becomes `--stop-at 40`."""
+    for pattern, words in _PYTHON:
+        text = pattern.sub(words, text)
+    return re.sub(r"--\w+", lambda match: match.group().replace("_", "-"), text)

@@ -34,12 +34,19 @@ class Tried:
     told_at: str = ""
     told_number: int = 0
     retracted: e.Retracted | None = None
+    retracted_number: int = 0
     was_told: int = 0
     """Episodes that were run, whatever became of them."""
+    _summed: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def number(self) -> int:
         return self.asked.trial
+
+    @property
+    def counted_number(self) -> int:
+        """Number of the event that brought what counts of it: the telling, or the retraction that replaced it."""
+        return self.retracted_number or self.told_number
 
     @property
     def is_open(self) -> bool:
@@ -49,8 +56,29 @@ class Tried:
     @property
     def episodes(self) -> Float[np.ndarray, "m r"]:
         """Returns of every episode that counts, the reward first."""
-        width = len(self.limits) + 1
-        return np.array(self.told or (), dtype=np.float64).reshape(-1, width)
+        return self._sums[0]
+
+    @property
+    def largest(self) -> Float[np.ndarray, " k"]:
+        """Largest cost of these episodes."""
+        return self._sums[1]
+
+    @property
+    def by_target(self) -> list[tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]]:
+        """For each target with episodes that count: how many, the sums of their returns, and of the squares."""
+        return self._sums[2]
+
+    @property
+    def _sums(self) -> tuple[Any, ...]:
+        """What `told` adds up to, computed once for everything that is told."""
+        if self._summed is None or self._summed[0] is not self.told:
+            rows = np.array(self.told or (), dtype=np.float64).reshape(-1, len(self.limits) + 1)
+            tickets = np.array(self.asked.tickets[: len(rows)], dtype=np.intp)
+            own = [(target, rows[tickets == i]) for i, target in enumerate(self.asked.targets)]
+            sums = [(target, len(each), each.sum(axis=0), (each**2).sum(axis=0)) for target, each in own if len(each)]
+            self._summed = (self.told, (rows, rows[:, 1:].max(axis=0, initial=0.0), sums))
+        found: tuple[Any, ...] = self._summed[1]
+        return found
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -203,12 +231,18 @@ class History:
                 self.trials[event.trial] = Tried(event, self.limits, time, number)
             case e.Told():
                 tried = self._tried(event.trial)
+                if not tried.is_open:
+                    raise JournalError(f"Trial {event.trial} was told twice; the record is not whole.")
                 tried.told, tried.told_at, tried.told_number = event.episodes, time, number
                 tried.first_told, tried.was_told = event.episodes, len(event.episodes)
                 self.halted, self.judged_at = None, number  # there is new evidence since
             case e.Retracted():
                 tried = self._tried(event.trial)
-                tried.retracted, tried.told = event, event.episodes
+                if tried.is_open or tried.retracted is not None:
+                    raise JournalError(
+                        f"Trial {event.trial} was retracted twice, or never told; the record is not whole."
+                    )
+                tried.retracted, tried.retracted_number, tried.told = event, number, event.episodes
                 self.judged_at = number
             case e.Confirmed():
                 self.confirmed.append((number, event))

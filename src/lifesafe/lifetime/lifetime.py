@@ -25,7 +25,6 @@ from lifesafe.lifetime import manifest as manifests
 from lifesafe.lifetime.search import Search
 from lifesafe.lifetime.trials import asked, run_trial
 from lifesafe.operation import Alarm, Operation
-from lifesafe.operation.ladder import use
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
@@ -33,9 +32,9 @@ from lifesafe.policies.checkpoint import config_class, kind_of_config
 from lifesafe.policies.learner import LearnerConfig
 from lifesafe.policies.training import trained_as
 from lifesafe.policies.training_state import Identity
+from lifesafe.preparation.limits import starts_under
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer
-from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.problem import Target, floats
 
 _CHUNK = 10  # episodes of operation that run side by side
@@ -164,7 +163,6 @@ class Lifetime:
         )
         life._fingerprint = known or life._dataset().fingerprint
         if recorded is None:  # what cannot be searched is refused now, and not after hours of training
-            check_logged_costs(task, life._dataset())
             life._problem()
             check_costs(task)
             life._check_policy()
@@ -184,12 +182,21 @@ class Lifetime:
         return Phase.OPERATE if served and operation.halted is None else Phase.HALTED
 
     @property
+    def problem(self) -> Problem:
+        """What is searched, and what is promised on the way; before the search has begun, as it will be."""
+        return self.optimizer.problem if self.has_search else self._problem()
+
+    @property
+    def has_search(self) -> bool:
+        """Whether the search has begun."""
+        journal = self.directory / JOURNAL
+        return self._optimizer is not None or (journal.exists() and bool(read_records(journal, everything=False)))
+
+    @property
     def optimizer(self) -> SafeOptimizer:
         """What decides which target is tried; its record is in the directory."""
         if self._optimizer is None:
-            journal = self.directory / JOURNAL
-            begun = journal.exists() and bool(read_records(journal, everything=False))
-            self._optimizer = SafeOptimizer.open(self.directory, None if begun else self._problem())
+            self._optimizer = SafeOptimizer.open(self.directory, None if self.has_search else self._problem())
         return self._optimizer
 
     def train(self, progress: Callable[[TrainingProgress], None] | None = None, **options: Any) -> Policy:
@@ -356,48 +363,6 @@ class Lifetime:
             "data": {"file": file, "fingerprint": self._fingerprint},
             "policy": {"kind": kind_of_config(self.config), "config": to_plain(self.config)},
         }
-
-
-def starts_under(optimizer: SafeOptimizer, limits: Sequence[float]) -> list[Target]:
-    """Return the targets that are known to keep lower limits, those with the most room first.
-
-    Raises:
-        NoSafeTargetError: If there is no such target.
-    """
-
-    def room(target: Recommendation) -> float:
-        return use(target, limits)
-
-    known = sorted(optimizer.fit, key=room)
-    starts = [target.target for target in known if room(target) <= 1]
-    if not starts:
-        cheapest = f"; the cheapest may use {room(known[0]):.0%} of them" if known else ""
-        raise NoSafeTargetError(
-            f"None of the {len(optimizer.trials)} trials shows a target that keeps the lower limits"
-            f" {', '.join(f'{limit:g}' for limit in limits)}{cheapest}. Begin a run with these limits."
-        )
-    return starts
-
-
-def check_logged_costs(task: Task, dataset: Dataset) -> None:
-    """Refuse logs with a step that costs less than nothing, or more than the task says is possible.
-
-    Raises:
-        DatasetError: If there is one.
-    """
-    lowest, highest = dataset.costs.min(axis=0), dataset.costs.max(axis=0)
-    for k, largest in enumerate(task.largest_costs):
-        if lowest[k] < 0:
-            raise DatasetError(
-                f"A logged step costs {lowest[k]:g} (cost {k + 1}); costs are never negative. Shift them, or count what"
-                " is good as reward."
-            )
-        if highest[k] > largest * (1 + ROUNDING):
-            raise DatasetError(
-                f"A logged step costs {highest[k]:g} (cost {k + 1}); by task {task.name!r} none costs more than"
-                f" {largest:g}, and what is certified rests on that. Give the largest cost that a step can have"
-                " (`largest_costs`, on the command line --largest-costs), or mend the logs."
-            )
 
 
 def _environment(task: Task) -> dict[str, Any]:

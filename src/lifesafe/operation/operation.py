@@ -22,6 +22,7 @@ from lifesafe.operation.ladder import next_rung
 from lifesafe.operation.watch import Alarm, Watch, realised_bound
 from lifesafe.returns import Returns
 from lifesafe.safety import Recommendation, SafeOptimizer
+from lifesafe.safety.account import NEWCOMERS
 from lifesafe.safety.problem import Target
 
 LEVEL = 0.01
@@ -85,7 +86,7 @@ class Operation:
 
     @property
     def overtaken(self) -> str | None:
-        """What keeps the target from being served on: other limits, or what was told since and shows it not to be fit."""
+        """What keeps the target from being served on: other limits, or what was told since and shows it to be unfit."""
         history, service = self._optimizer.history, self._optimizer.history.serving
         if service is None:
             return None
@@ -131,6 +132,12 @@ class Operation:
         target, watch = self.target, self.watch
         if target is None or watch is None:
             raise TrialError(f"Operation serves no target: {self._why_none()}.")
+        newcomer = self._optimizer.history.open
+        if newcomer is not None and newcomer.asked.stage in NEWCOMERS:
+            raise TrialError(
+                f"Trial {newcomer.number} is open and may spend what the account holds; tell it first, then these"
+                " episodes."
+            )
         rows = self._optimizer.checked(episodes)
         self._optimizer.record(e.Served(episodes=rows))
         self.watch = watch.update(np.array(rows)[:, 1:])

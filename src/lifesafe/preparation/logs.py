@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe.data.luck import MOST, Steps, luck
-from lifesafe.errors import NoSafeTargetError
+from lifesafe.errors import DatasetError, NoSafeTargetError
 from lifesafe.returns import Returns
+from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.problem import Problem
 
 
@@ -40,11 +41,15 @@ def problem_from_logs(
         settings: Further fields of `Problem`. With `starts`, these are taken as they are.
 
     Raises:
-        DatasetError: If the logs are too few, or no episode keeps the limits.
+        DatasetError: If the logs are too few, no episode keeps the limits, or a step costs less than nothing or more
+            than a step can.
         ConfigError: If a setting is impossible.
         NoSafeTargetError: If the cheap episodes look like luck at every start.
     """
+    check_logged_costs(logs)
     problem = Problem.from_returns(episode_returns(logs), limits=limits, **settings)
+    if problem.stop_at is not None or problem.largest_step is not None:
+        check_logged_costs(logs, problem.steps)
     if "starts" in settings:
         return problem
     if relabeled and start == "data":
@@ -52,6 +57,30 @@ def problem_from_logs(
         first = Returns(float(rewards), [0.0] * len(problem.limits))
         problem = replace(problem, starts=(first, *problem.starts))
     return problem if all(problem.sure) else skilled(problem, logs)
+
+
+def check_logged_costs(logs: Steps, largest_step: Sequence[float] | None = None) -> None:
+    """Refuse logs with a step that costs less than nothing, or more than is said to be possible.
+
+    Raises:
+        DatasetError: If there is one.
+    """
+    costs = logs.costs[: logs.offsets[-1]]
+    if not np.isfinite(costs).all():
+        raise DatasetError("A logged step has a cost that is no finite number. Mend the logs.")
+    lowest, highest = costs.min(axis=0), costs.max(axis=0)
+    for k in range(costs.shape[1]):
+        if lowest[k] < 0:
+            raise DatasetError(
+                f"A logged step costs {lowest[k]:g} (cost {k + 1}); costs are never negative. Shift them, or count what"
+                " is good as reward."
+            )
+    for k, most in enumerate(largest_step or ()):
+        if highest[k] > most * (1 + ROUNDING):
+            raise DatasetError(
+                f"A logged step costs {highest[k]:g} (cost {k + 1}), and with largest_step = {most:g} none costs more;"
+                " what is certified rests on that. Give the largest cost that a step can have, or mend the logs."
+            )
 
 
 def episode_returns(logs: Steps) -> Float[np.ndarray, "e r"]:

@@ -5,11 +5,12 @@ Notation:
     b, H    its limit, and the largest cost that an episode can have
     C_t     what the account holds: C_0 = 0, C_t = min(C_{t-1} + b - X_t, capacity)
 
-Rule. A *newcomer* runs an episode only if C_{t-1} >= H - b. Then C_t >= 0 after each of its episodes, whatever it costs:
-newcomers never bring the account below zero, surely. And in any window of episodes that ends at t, the sum of X - b is
-at most capacity - C_t, since C falls by X - b or more in none of them... so old savings never pay for more than the
-capacity. Only certified targets can bring the account below zero. No model and no randomness are assumed. The proof is
-in docs/guarantee.md. A newcomer may be a target, and later a policy.
+Rule. A *newcomer* runs an episode only if C_{t-1} >= H - b. Then C_t >= 0 after each of its episodes, whatever it
+costs: newcomers never bring the account below zero, surely. And in any window of episodes that ends at t, the sum of
+X - b is at most capacity - C_t: C is at most the capacity before the window, and no episode makes it fall by less than
+X - b. So old savings never pay for more than the capacity. Only starts and certified targets can bring the account
+below zero. No model and no randomness are assumed. The proof is in docs/guarantee.md. A newcomer may be a target, and
+later a policy.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+NEWCOMERS = ("newcomer", "test")
+"""Stages of trials that the account pays for."""
 _CAPACITY = 2.0  # worst episodes of a newcomer that savings can pay for
 
 

@@ -68,8 +68,10 @@ class Books:
                 limits = np.array(self.account.limits)
                 dearer = np.maximum((true - limits).sum(axis=0) - (told - limits).sum(axis=0), 0.0)
                 self.account = self.account.after((limits + dearer)[None])
-            case e.Limited():
+            case e.Limited():  # savings are gone, debts stay
+                debts = tuple(min(held, 0.0) for held in self.account.holds)
                 self.account = _new_account(problem)
+                self.account = self.account and replace(self.account, holds=debts)
             case e.Snapshot(account=holds):
                 self.account = replace(self.account, holds=holds)
         if self.account is not None and not isinstance(record.event, e.Served):
@@ -94,11 +96,8 @@ class Beliefs:
             return found.setdefault(point, Own(0, np.zeros(width), np.zeros(width)))
 
         for tried in self.history.told:
-            episodes = tried.episodes
-            for i, target in enumerate(tried.asked.targets):
-                rows = episodes[np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp) == i]
-                if len(rows):
-                    of(target).add(len(rows), rows.sum(axis=0), (rows**2).sum(axis=0))
+            for target, count, sums, squares in tried.by_target:
+                of(target).add(count, sums, squares)
         for service in self.history.services:
             if service.episodes:
                 of(service.target).add(service.episodes, service.sums, service.squares)
@@ -173,11 +172,13 @@ class Beliefs:
         for tried in self.history.told:
             over = self._over(tried)
             if over:
-                found.append((tried.told_number, f"trial {tried.number}: {over}"))
+                found.append((tried.counted_number, f"trial {tried.number}: {over}"))
         for service in self.history.services:
-            if service.alarm is not None and service.alarm.rule == "bound":
-                cost = float(service.largest[service.alarm.cost])
-                found.append((service.alarm_number, f"operation: {self._too_much(cost, service.alarm.cost)}"))
+            if service.alarm is not None:  # of either rule: the one that came first may hide the other
+                over_bound = service.largest > np.array(service.serving.largest) * (1 + ROUNDING)
+                for k in np.flatnonzero(over_bound)[:1].tolist():
+                    too_much = self._too_much(float(service.largest[k]), k)
+                    found.append((service.alarm_number, f"operation: {too_much}"))
         return tuple(sorted(found))
 
     @cached_property
@@ -188,7 +189,7 @@ class Beliefs:
             if number > confirmed:
                 return found
         for tried in self.history.told:
-            if tried.told_number > confirmed and (found_costs := self.exceeded(tried)):
+            if tried.counted_number > confirmed and (found_costs := self.exceeded(tried)):
                 return f"trial {tried.number}: {found_costs}"
         return None
 
@@ -215,9 +216,15 @@ class Beliefs:
 
     @cached_property
     def paid(self) -> frozenset[Point]:
-        """Targets that may be tried and served: charged under the present limits, and not withdrawn since."""
+        """Targets that may be tried and served: charged under the present limits, and not withdrawn since.
+
+        What was charged while a trial stood wrong in the record does not count: its risk was another one.
+        """
         paid: set[Point] = set()
+        wrong = [(each.told_number, each.retracted_number) for each in self.history.told if each.retracted is not None]
         for each in self.history.trials.values():
+            if any(told < each.asked_number < retracted for told, retracted in wrong):
+                continue
             if each.asked_number > self._fresh_from:
                 paid |= {point for point in each.asked.paid if each.asked_number > self.withdrawn.get(point, 0)}
         return frozenset(paid)
@@ -231,18 +238,23 @@ class Beliefs:
     def bets(self) -> dict[Point, Bet]:
         """The bets on targets that were put to the test, each on its own episodes since then.
 
-        An alarm ends a bet; a later test begins another one, at a level of its own. Levels count those that ended, so
-        the level of a bet never changes.
+        An alarm ends a bet, and so does an episode that cost more than can be, of any target; a later test begins
+        another one, at a level of its own. Levels count those that ended, so the level of a bet never changes, and all
+        of them together stay below delta. The promise "trial" has none: its starts pay the ledger.
         """
+        if self.problem.promise != "total":
+            return {}
+        voids = self._voids
         bets: dict[Point, Bet] = {}
         begun: dict[Point, int] = {}
+        episodes: dict[tuple[Point, int], list[Float[np.ndarray, "m k"]]] = {}
         starts = tests = 0
         for tried in self.history.trials.values():
             center, number = tried.center, tried.asked_number
-            if number <= self._fresh_from:
+            if number <= self._limited_at:
                 continue
             alarms = [each.alarm_number for each in self.history.services if each.alarm and each.target == center]
-            is_new = begun.get(center, -1) < max((alarm for alarm in alarms if alarm < number), default=0)
+            is_new = begun.get(center, -1) < max((end for end in (*alarms, *voids) if end < number), default=0)
             if is_new and tried.asked.stage in ("start", "test"):
                 if tried.asked.stage == "start":
                     starts += 1
@@ -252,8 +264,12 @@ class Beliefs:
                     level = self.problem.delta * _TEST_SHARE / (tests * (tests + 1))
                 bets[center], begun[center] = Bet.start(self.problem.limits, self.bounds, level), number
             if center in bets and tried.told:
-                bets[center] = bets[center].update(tried.episodes[:, 1:])
-        return {point: bet for point, bet in bets.items() if begun[point] > self.withdrawn.get(point, 0)}
+                episodes.setdefault((center, begun[center]), []).append(tried.episodes[:, 1:])
+        for point, bet in bets.items():
+            if rows := episodes.get((point, begun[point])):
+                bets[point] = bet.update(np.concatenate(rows))
+        ends = {point: max(self._fresh_from, self.withdrawn.get(point, 0)) for point in bets}
+        return {point: bet for point, bet in bets.items() if begun[point] > ends[point]}
 
     @cached_property
     def certified(self) -> frozenset[Point]:
@@ -263,7 +279,8 @@ class Beliefs:
     @cached_property
     def admitted(self) -> frozenset[Point]:
         """Targets that may be served: paid or certified, whatever is promised."""
-        return self.certified if self.problem.promise == "total" else self.paid
+        needs_no_bet = self.problem.promise == "trial" or (all(self.problem.sure) and not self.breaches)
+        return self.paid if needs_no_bet else self.certified
 
     @property
     def _limited_at(self) -> int:
@@ -274,6 +291,13 @@ class Beliefs:
         """Number of the event that voided what was paid before."""
         return max(self._limited_at, max((number for number, _ in self.breaches), default=0))
 
+    @property
+    def _voids(self) -> list[int]:
+        """Numbers of all events that voided bets when they came, those that were taken back included."""
+        back = [tried for tried in self.history.told if tried.retracted is not None]
+        over = [tried.told_number for tried in back if self._over(replace(tried, told=tried.first_told))]
+        return [*(number for number, _ in self.breaches), *over]
+
     @cached_property
     def _largest(self) -> Float[np.ndarray, " k"]:
         return _largest_seen(self.history, len(self.problem.limits))
@@ -281,27 +305,35 @@ class Beliefs:
     @cached_property
     def _broken(self) -> tuple[bool, ...]:
         """For each cost, whether an episode cost more than the problem allows."""
-        return tuple(bool(self.breaches) and bool(x > self._allowed(k, 0.0)) for k, x in enumerate(self._largest))
+        return tuple(bool(self.breaches) and bool(over) for over in self._largest > self._least_allowed)
+
+    @cached_property
+    def _least_allowed(self) -> Float[np.ndarray, " k"]:
+        """What an episode may cost if all others of its target cost nothing."""
+        return self._allowed(np.zeros((1, len(self.problem.limits))), (0,))[0]
 
     def _over(self, tried: Tried) -> str | None:
         """Return which episode of a trial costs more than can be; none if none does."""
-        episodes = tried.episodes
-        draws = np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp)
-        for k in range(len(self.problem.limits)):
-            for i, cost in enumerate(episodes[:, 1 + k]):
-                others = episodes[(draws == draws[i]) & (np.arange(len(draws)) != i), 1 + k]
-                if cost > self._allowed(k, float(others.mean()) if len(others) else 0.0):
-                    return self._too_much(float(cost), k)
-        return None
+        if (tried.largest <= self._least_allowed).all():  # nearly always
+            return None
+        costs = tried.episodes[:, 1:]
+        over = costs > self._allowed(costs, tried.asked.tickets)
+        if not over.any():
+            return None
+        k = int(over.any(axis=0).argmax())
+        return self._too_much(float(costs[over[:, k].argmax(), k]), k)
 
-    def _allowed(self, k: int, mean: float) -> float:
-        """Return the most that an episode may cost: with the stop, or with two mishaps at a target of some mean."""
+    def _allowed(self, costs: Float[np.ndarray, "m k"], tickets: Sequence[int]) -> Float[np.ndarray, "#m k"]:
+        """Return the most that each episode may cost: with the stop, or with two mishaps beyond others of its target."""
         if self.problem.stop_at is not None:
             assert self.problem.bounds is not None
-            return self.problem.bounds[k] * (1 + ROUNDING)
+            return np.array(self.problem.bounds)[None] * (1 + ROUNDING)
         if self.problem.incident == "horizon":
-            return np.inf  # more than can be is refused before it is recorded
-        return max(self.problem.limits[k], mean) + _INCIDENTS * self.problem.lumps[k]
+            return np.full((1, costs.shape[1]), np.inf)  # more than can be is refused before it is recorded
+        same = np.equal.outer(tickets[: len(costs)], tickets[: len(costs)])
+        np.fill_diagonal(same, False)
+        means = same @ costs / np.maximum(same.sum(axis=1), 1)[:, None]  # of the other episodes
+        return np.asarray(np.maximum(self.problem.limits, means) + _INCIDENTS * np.array(self.problem.lumps))
 
     def _too_much(self, cost: float, k: int) -> str:
         if self.problem.stop_at is not None:
@@ -321,13 +353,26 @@ def believed(records: Sequence[Record]) -> Beliefs:
     Raises:
         JournalError: If they are no record of a search.
     """
-    if not records or not isinstance(records[0].event, e.Opened):
-        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
-    problem, history = Problem.from_plain(records[0].event.problem), History()
+    problem, history = opened_problem(records), History()
     books = Books(problem)
     for record in records:
         problem = step(record, history, books, problem)
     return Beliefs(problem, history, books.account)
+
+
+def opened_problem(records: Sequence[Record]) -> Problem:
+    """Return the problem that the records of a run begin with.
+
+    Raises:
+        JournalError: If they are no record of a search, or this version cannot read the problem.
+    """
+    if not records or not isinstance(records[0].event, e.Opened):
+        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
+    try:
+        return Problem.from_plain(records[0].event.problem)
+    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        by = records[0].event.version
+        raise JournalError(f"The problem that lifesafe {by} recorded cannot be read by this one: {error}.") from error
 
 
 def step(record: Record, history: History, books: Books, problem: Problem) -> Problem:
@@ -355,7 +400,7 @@ def _largest_seen(history: History, costs: int) -> Float[np.ndarray, " k"]:
     """Return the largest cost of an episode that counts."""
     largest = np.zeros(costs)
     for tried in history.told:
-        largest = np.maximum(largest, tried.episodes[:, 1:].max(axis=0, initial=0.0))
+        largest = np.maximum(largest, tried.largest)
     for service in history.services:
         largest = np.maximum(largest, service.largest)
     return largest

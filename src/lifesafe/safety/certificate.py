@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.journal import events as e
 from lifesafe.journal.history import History
@@ -20,8 +22,10 @@ def start_episodes(problem: Problem) -> int | None:
     history, books, rewards = History(), Books(problem), problem.rewards
     assert rewards is not None
 
+    numbers = itertools.count(1)
+
     def happens(event: e.Event) -> None:
-        step(Record(0, event, "now", ""), history, books, problem)
+        step(Record(next(numbers), event, "now", ""), history, books, problem)
 
     happens(e.Opened(problem=problem.to_plain(), version=""))
     rule = newcomers.choose if problem.promise == "total" and not all(problem.sure) else choice.choose

@@ -82,7 +82,10 @@ def _newcomer(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     since = _since_test(beliefs)
     if len(since) >= _PROPOSALS and (point := _most_promising(beliefs)) is not None:
         return "test", point, EPISODES
-    return _propose(beliefs)
+    found = _propose(beliefs)
+    if isinstance(found, Done) and (point := _most_promising(beliefs, _GAIN)) is not None:
+        return "test", point, EPISODES  # nothing else is worth a look: what was seen is worth a certificate
+    return found
 
 
 def _proposals(beliefs: Beliefs) -> dict[Point, int]:
@@ -105,13 +108,13 @@ def _since_test(beliefs: Beliefs) -> set[Point]:
     return found
 
 
-def _most_promising(beliefs: Beliefs) -> Point | None:
-    """Return the newcomer that is most worth a certificate; none if none is."""
+def _most_promising(beliefs: Beliefs, least: float = 0.0) -> Point | None:
+    """Return the newcomer that is most worth a certificate; none if none is worth more than this."""
     points = [point for point in _proposals(beliefs) if point not in beliefs.bets and _is_hopeful(beliefs, point)]
     if not points:
         return None
     worth = _worth(beliefs, points, optimism=0.0)
-    return points[int(worth.argmax())] if worth.max() > 0 else None
+    return points[int(worth.argmax())] if worth.max() > least else None
 
 
 def _propose(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
@@ -119,14 +122,15 @@ def _propose(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     problem = beliefs.problem
     rng = generator(problem.seed, "proposals", len(beliefs.history.trials) + 1)
     if problem.targets is not None:
-        points = [point for point in problem.targets if point not in beliefs.bets]
+        since = _since_test(beliefs)
+        points = [point for point in problem.targets if point not in beliefs.bets and point not in since]
     else:
         X = problem.scaled(beliefs.tried)
         anywhere = rng.random((CANDIDATES, len(problem.names)))
         near = X[rng.integers(len(X), size=CANDIDATES)] + rng.uniform(-REACH, REACH, (CANDIDATES, len(problem.names)))
         points = [problem.raw(z) for z in np.clip(np.concatenate([anywhere, near]), 0.0, 1.0)]
     if not points:
-        return Done("every target was put to the test")
+        return Done("every target had its episodes")
     worth = _worth(beliefs, points, optimism=OPTIMISM)
     i = int(worth.argmax())
     if worth[i] < _GAIN:

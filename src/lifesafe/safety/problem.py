@@ -98,7 +98,7 @@ class Problem:
     def __post_init__(self) -> None:
         if not isinstance(self.axes, Mapping):
             raise ConfigError(f"Axes are given by name, as {{'speed': (0, 2)}}; got {self.axes!r}.")
-        axes = {str(name): axis if isinstance(axis, Axis) else _axis(name, axis) for name, axis in self.axes.items()}
+        axes = {str(name): _axis(name, axis) for name, axis in self.axes.items()}
         _set(self, "axes", axes)
         _set(self, "names", tuple(axes))
         _set(self, "limits", floats(self.limits))
@@ -110,7 +110,7 @@ class Problem:
         if self.incident != "horizon":
             _set(self, "incident", _per_cost("incident", self.incident, len(self.limits)))
         if self.incident is None and self.stop_at is None:  # stays when the limits change
-            _set(self, "incident", tuple(INCIDENT * limit for limit in self.limits))
+            _set(self, "incident", _per_cost("incident", [INCIDENT * b for b in self.limits], len(self.limits)))
         _set(self, "targets", None if self.targets is None else tuple(map(self.point, _several(self.targets))))
         _set(self, "starts", tuple(dict.fromkeys(map(self.point, _several(self.starts)))))
         _set(self, "rewards", self._reward_range())
@@ -216,7 +216,7 @@ class Problem:
             values, names = target, self.names
         try:
             point = tuple(float(value) for value in values)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{target!r} is no target: {error}.") from error
         if names != self.names or len(point) != len(self.names):
             raise ConfigError(f"{target!r} is no target of the axes {', '.join(self.names)}.")
@@ -331,15 +331,16 @@ def floats(values: float | Iterable[float]) -> tuple[float, ...]:
         ConfigError: If they are no numbers.
     """
     try:
-        return tuple(float(v) for v in values) if isinstance(values, Iterable) else (float(values),)
-    except (TypeError, ValueError) as error:
+        many = isinstance(values, Iterable) and not isinstance(values, str | bytes)
+        return tuple(float(v) for v in values) if many else (float(values),)  # type: ignore[union-attr, arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"Got {values!r}; give a number, or a list of numbers.") from error
 
 
 def _number(name: str, value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"{name} must be a number; got {value!r}.") from error
 
 
@@ -365,9 +366,9 @@ def _check_numbers(problem: Problem) -> None:
 
 def _axis(name: str, given: Any) -> Axis:
     try:
-        low, high, *unit = given
+        low, high, *unit = (given.low, given.high, given.unit) if isinstance(given, Axis) else given
         axis = Axis(float(low), float(high), *(str(each) for each in unit))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"Axis {name!r} is given as (low, high) or (low, high, unit); got {given!r}.") from error
     if not (axis.low < axis.high and np.isfinite(axis.high - axis.low)):
         raise ConfigError(f"Axis {name!r} must run from a number to a larger one; got {axis.low:g} to {axis.high:g}.")

@@ -25,7 +25,7 @@ from lifesafe.journal.history import History, Tried
 from lifesafe.journal.store import JOURNAL, Journal, Record
 from lifesafe.returns import Returns, returns_array
 from lifesafe.safety import choice, newcomers
-from lifesafe.safety.beliefs import Beliefs, Books, step
+from lifesafe.safety.beliefs import Beliefs, Books, opened_problem, step
 from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.choice import Choice, Done
 from lifesafe.safety.ledger import moments, risks
@@ -111,7 +111,7 @@ class SafeOptimizer:
         Raises:
             JournalError: If a decision differs from the recorded one, or a snapshot from what it sums up.
         """
-        optimizer = cls._at(_opened(records))
+        optimizer = cls._at(opened_problem(records))
         for record in records:
             optimizer._check(record)
             optimizer._fold(record)
@@ -269,6 +269,11 @@ class SafeOptimizer:
         if self._history.open is not None:
             raise TrialError(f"Trial {self._history.open.number} is open; tell it before changing the limits.")
         changed = self._problem.with_limits(limits, starts)
+        if len(changed.limits) != len(self._problem.limits):
+            raise ConfigError(
+                f"Got {len(changed.limits)} limits for {len(self._problem.limits)} costs; give one for each. Begin"
+                " another run to keep another number of costs."
+            )
         if changed.limits == self._problem.limits:
             raise ConfigError(f"The limits are {changed.limits} already.")
         check_moves(changed)
@@ -282,7 +287,7 @@ class SafeOptimizer:
         rows = self._checked(episodes, trial.episodes)
         asked = msgspec.structs.replace(tried.asked, trial=0)
         supposed = Tried(
-            asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, None, len(rows)
+            asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, was_told=len(rows)
         )
         history = History()
         history.__dict__ |= self._history.__dict__ | {"trials": {**self._history.trials, tried.number: supposed}}
@@ -335,7 +340,7 @@ class SafeOptimizer:
 
     @classmethod
     def _resume(cls, journal: Journal, records: Sequence[Record], problem: Problem | None) -> Self:
-        recorded = _opened(records)
+        recorded = opened_problem(records)
         if problem is not None and problem.fingerprint != recorded.fingerprint:
             raise JournalError(
                 f"{journal.path} records another problem ({recorded.fingerprint[:8]}) than the one given"
@@ -422,8 +427,10 @@ class SafeOptimizer:
             raise TrialError(f"Got {len(rows)} episodes for a trial of {most}; tell one for each target, in order.")
         if rows.shape[1] != 1 + costs:
             raise TrialError(f"Got episodes with {rows.shape[1] - 1} costs; the problem has {costs}.")
-        if np.abs(rows).max() > _LARGEST:
-            raise TrialError(f"Got a return of {rows.flat[np.abs(rows).argmax()]:g}; that is no return of an episode.")
+        low, high = self._problem.rewards  # type: ignore[misc]  # made so by the problem
+        size = np.abs(rows) / np.minimum([high - low, *self._problem.limits], 1.0)  # squares must not overflow
+        if size.max() > _LARGEST:
+            raise TrialError(f"Got a return of {rows.flat[size.argmax()]:g}; that is no return of an episode.")
         for k in range(costs):
             column = rows[:, 1 + k]
             if column.min() < 0:
@@ -457,12 +464,6 @@ def check_moves(problem: Problem) -> None:
             f" {choice.SCOUT_REACH:g}: nothing but the starts could be tried. List targets between them, or give the"
             " axes alone and let the search choose in the box."
         )
-
-
-def _opened(records: Sequence[Record]) -> Problem:
-    if not records or not isinstance(records[0].event, e.Opened):
-        raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
-    return Problem.from_plain(records[0].event.problem)
 
 
 def _asked(found: Choice, number: int) -> e.Asked:

@@ -7,7 +7,7 @@ import pytest
 
 from lifesafe.benchmark.finished import finished_jobs
 from lifesafe.benchmark.results import rows_file, write_rows
-from lifesafe.benchmark.suite import Grid, Suite
+from lifesafe.benchmark.suite import Grid, SafeSearch, Suite
 from lifesafe.data import write_dsrl
 from lifesafe.errors import ConfigError
 from logs import dataset
@@ -53,9 +53,10 @@ def test_rows_of_other_settings_are_refused(tmp_path: Path, changed: Suite) -> N
     assert finished_jobs(changed, tmp_path, {}) == []
 
 
-def test_settings_of_others_and_trials_that_it_has_none_of_are_no_matter(tmp_path: Path) -> None:
+def test_settings_of_other_methods_and_of_the_search_are_ignored(tmp_path: Path) -> None:
     finish(tmp_path)
-    changed = replace(SUITE, grid=replace(GRID, trials=3, seeds=2), settings={**SUITE.settings, "bc-all": {"steps": 1}})
+    settings = {**SUITE.settings, "bc-all": {"steps": 1}}
+    changed = replace(SUITE, grid=replace(GRID, seeds=2), settings=settings, search=SafeSearch(episodes=300))
     assert finished_jobs(changed, tmp_path, {}) == [CPQ]
 
 

@@ -6,34 +6,34 @@ import numpy as np
 import pytest
 
 from lifesafe.benchmark.jobs import run_job
-from lifesafe.benchmark.suite import Grid, Suite
+from lifesafe.benchmark.suite import Grid, SafeSearch, Suite
 from lifesafe.data import write_dsrl
 from lifesafe.environments import task
-from lifesafe.lifetime.manifest import read_manifest
+from lifesafe.safety import SafeOptimizer
 from logs import by_luck
 
 SMALL = {"steps": 20, "batch": 16, "width": 16, "layers": 1, "heads": 1, "context": 2}
+GRID = Grid(tasks=("PointCircle",), methods=("pls",), limits=(20.0,), seeds=1, episodes=3)
 
 
 @pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")  # so short a training is safe nowhere
-def test_the_dither_of_a_suite_is_that_of_its_searches_and_of_what_is_measured(tmp_path: Path) -> None:
-    grid = Grid(
-        tasks=("PointCircle",),
-        methods=("pls",),
-        limits=(20.0,),
-        seeds=1,
-        episodes=3,
-        trials=2,
-        start="calm",
-        dither=0.05,
-    )
-    suite = Suite("small", grid, {"cdt": SMALL})
+def test_the_search_of_a_suite_is_run_on_disk_and_told_in_its_row(tmp_path: Path) -> None:
+    search = SafeSearch(promise="total", stop=2.0, episodes=40, start="calm")
+    suite = Suite("small", GRID, {"cdt": SMALL}, search=search)
     (job,) = suite.jobs()
     rows = run_job(job, suite, None, tmp_path)
-    recorded = read_manifest(tmp_path / "limit-20")
-    assert recorded is not None
-    assert (recorded["run"]["dither"], recorded["schedule"]["reach"]) == (0.05, 0.05)
+    with SafeOptimizer.open(tmp_path / "limit-20") as optimizer:
+        problem, history = optimizer.problem, optimizer.history
+    assert (problem.promise, problem.stop_at, problem.episodes) == ("total", (40.0,), 40)
     assert [(row.method, row.settings) for row in rows] == [(name, suite.fingerprint(job)) for name in ("pls", "cdt")]
+    searched, plain = rows
+    assert (searched.promise, searched.stop_at, plain.promise, plain.stop_at) == ("total", 40.0, "", None)
+    assert searched.online_episodes == history.searched == 40
+    costs = [trial.episodes[:, 1] for trial in history.told]
+    assert searched.trial_costs == tuple(float(each.mean()) for each in costs)
+    assert searched.ended == sum(int((each >= 40.0).sum()) for each in costs)
+    assert searched.violations == sum(mean > 20 for mean in searched.trial_costs)
+    assert (plain.trials, plain.online_episodes, plain.ended) == (0, 0, 0)
     assert [row.episodes for row in rows if row.reward is not None] == [3] * sum(row.reward is not None for row in rows)
     again = run_job(job, suite, None, tmp_path)  # what a search took before it was resumed is not known
     assert [row.seconds is None for row in (*rows, *again)] == [False, False, True, False]
@@ -43,8 +43,7 @@ def test_the_dither_of_a_suite_is_that_of_its_searches_and_of_what_is_measured(t
 def test_where_cheap_logs_are_luck_nothing_is_tried_and_the_policy_alone_is_measured(tmp_path: Path) -> None:
     logged = by_luck(task("PointCircle").dataset(), np.random.default_rng(0))
     write_dsrl(logged, tmp_path / "lucky.hdf5")
-    grid = Grid(tasks=("PointCircle",), methods=("pls",), limits=(20.0,), seeds=1, episodes=3, trials=2)
-    suite = Suite("small", grid, {"cdt": SMALL})
+    suite = Suite("small", GRID, {"cdt": SMALL})
     (job,) = suite.jobs()
     rows = run_job(job, suite, tmp_path / "lucky.hdf5", tmp_path / "job")
     assert [row.method for row in rows] == ["pls", "cdt"]

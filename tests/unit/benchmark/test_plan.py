@@ -6,7 +6,7 @@ import pytest
 
 from lifesafe.benchmark.costs import Costs, GradientCost, measured_costs
 from lifesafe.benchmark.plan import PARTS, RUN, SCALED, estimates, outlook, places
-from lifesafe.benchmark.suite import Grid, Suite, load_suite
+from lifesafe.benchmark.suite import Grid, SafeSearch, Suite, load_suite
 from lifesafe.errors import ConfigError
 from small_results import ROW
 
@@ -26,8 +26,9 @@ COSTS = Costs(
 
 
 def suite_of(*methods: str, seeds: int = 1, limits: tuple[float, ...] = (20.0, 40.0), **settings: int) -> Suite:
-    grid = Grid(tasks=("CarCircle",), methods=methods, limits=limits, seeds=seeds, episodes=10, trials=30)
-    return Suite("small", grid, {"cpq": {"steps": 1000, **settings}, "cdt": {"steps": 1000}})
+    grid = Grid(tasks=("CarCircle",), methods=methods, limits=limits, seeds=seeds, episodes=10)
+    changed = {"cpq": {"steps": 1000, **settings}, "cdt": {"steps": 1000}}
+    return Suite("small", grid, changed, search=SafeSearch(episodes=600))
 
 
 def test_a_job_takes_its_start_its_gradient_steps_and_its_episodes() -> None:
@@ -39,9 +40,8 @@ def test_a_job_takes_its_start_its_gradient_steps_and_its_episodes() -> None:
 def test_a_search_takes_its_trials_besides_and_both_of_its_rows() -> None:
     without, searched = (estimates(suite_of(method), COSTS)[0] for method in ("cdt", "pls"))
     assert without.seconds == pytest.approx(5 + 200 + 2 * 10 * 0.3 * 4)
-    episodes = (searched.seconds - 5 - 200 - 2 * 30 * 2) / (0.3 * 4)
-    assert episodes >= 2 * (10 + 10 + 30 * 20)  # for both limits: at the end with it and without it, and 30 trials
-    assert episodes == pytest.approx(round(episodes))
+    episodes = 2 * (10 + 10 + 600)  # for both limits: at the end with it and without it, and those of the search
+    assert searched.seconds == pytest.approx(5 + 200 + 2 * 60 * 2 + episodes * 0.3 * 4)  # ten episodes a trial
 
 
 def test_settings_that_were_not_measured_are_scaled_from_the_most_similar_and_said_to_be() -> None:

@@ -8,7 +8,7 @@ import pytest
 from lifesafe.benchmark import status
 from lifesafe.benchmark.jobs import run_job
 from lifesafe.benchmark.status import Reporter, Status, read_status
-from lifesafe.benchmark.suite import Grid, Suite
+from lifesafe.benchmark.suite import Grid, SafeSearch, Suite
 
 
 class Clock:
@@ -39,8 +39,8 @@ def test_what_begins_is_told_at_once_and_how_it_goes_on_now_and_then(tmp_path: P
     report("training", 30, 100)
     assert read_status(tmp_path) == Status("training", 30, 100, 2.0, 10)
     clock.now += 0.1
-    report("trials under 20", 0, 30)
-    assert read_status(tmp_path) == Status("trials under 20", 0, 30, 0.0, 0)
+    report("search under 20", 0, 150)
+    assert read_status(tmp_path) == Status("search under 20", 0, 150, 0.0, 0)
 
 
 def test_the_time_left_goes_by_the_pace_of_this_process() -> None:
@@ -69,14 +69,14 @@ def test_a_job_goes_on_where_its_status_cannot_be_written(tmp_path: Path) -> Non
 @pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")  # so short a training is safe nowhere
 def test_a_job_tells_of_its_training_its_trials_and_its_episodes(tmp_path: Path) -> None:
     small = {"steps": 20, "batch": 16, "width": 16, "layers": 1, "heads": 1, "context": 2}
-    grid = Grid(tasks=("PointCircle",), methods=("pls",), limits=(30.0, 40.0), seeds=1, episodes=3, trials=2)
-    suite = Suite("small", grid, {"cdt": small})
+    grid = Grid(tasks=("PointCircle",), methods=("pls",), limits=(30.0, 40.0), seeds=1, episodes=3)
+    suite = Suite("small", grid, {"cdt": small}, search=SafeSearch(episodes=40))
     (job,) = suite.jobs()
     told: list[tuple[str, int, int]] = []
     run_job(job, suite, None, tmp_path, report=lambda *each: told.append(each))
     assert list(dict.fromkeys(doing for doing, *_ in told)) == [
-        "training", "trials under 30", "episodes under 30", "trials under 40", "episodes under 40",
+        "training", "search under 30", "episodes under 30", "search under 40", "episodes under 40",
     ]  # fmt: skip
     assert ("training", 20, 20) in told
-    assert ("trials under 40", 1, 2) in told
+    assert ("search under 40", 30, 40) in told  # the first trial has 30 episodes
     assert {each[1:] for each in told if each[0] == "episodes under 40"} == {(0, 3)}

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from lifesafe.baselines import CPQConfig
-from lifesafe.benchmark.suite import Grid, Job, Suite, load_suite
+from lifesafe.benchmark.suite import Grid, Job, SafeSearch, Suite, load_suite
 from lifesafe.errors import ConfigError
+from lifesafe.lifetime import Search
 
 GRID = """
 [grid]
@@ -100,14 +101,36 @@ def test_a_grid_can_be_written_in_python() -> None:
     assert [job.name for job in suite.jobs()] == ["PointCircle-bc-safe-5-0"]
 
 
-def test_a_dither_is_another_search_but_not_another_training(tmp_path: Path) -> None:
-    plain, wide = (suite_of(tmp_path, GRID.replace("seeds = 2", f"seeds = 2\ndither = {w}")) for w in (0.0, 0.05))
-    assert suite_of(tmp_path, GRID).grid.dither == 0.05  # as in a life
+def test_another_search_is_another_job_but_not_another_training(tmp_path: Path) -> None:
+    plain, longer = (suite_of(tmp_path, f"{GRID}\n[search]\nepisodes = {count}") for count in (150, 300))
+    assert suite_of(tmp_path, GRID).search == plain.search  # 150 episodes unless told
     for job in plain.jobs():
-        same = wide.fingerprint(job) == plain.fingerprint(job)
+        same = longer.fingerprint(job) == plain.fingerprint(job)
         assert same == (job.method != "pls")
-        assert wide.config(job) == plain.config(job)
-    first, second = (job for job in wide.jobs() if job.method == "pls" and job.task == wide.grid.tasks[0])
-    assert wide.fingerprint(first) != wide.fingerprint(second)  # every seed has draws of its own
-    with pytest.raises(ConfigError, match="dither must lie between"):
-        suite_of(tmp_path, GRID.replace("seeds = 2", "seeds = 2\ndither = 2.0"))
+        assert longer.config(job) == plain.config(job)
+    first, second = (job for job in longer.jobs() if job.method == "pls" and job.task == longer.grid.tasks[0])
+    assert longer.fingerprint(first) != longer.fingerprint(second)  # every seed draws trials of its own
+
+
+def test_a_search_in_limits_is_the_search_of_a_life_under_each_limit(tmp_path: Path) -> None:
+    suite = suite_of(tmp_path, f'{GRID}\n[search]\npromise = "total"\nstop = 2.0\nepisodes = 300')
+    assert suite.search.under(20.0) == Search(promise="total", stop_at=(40.0,), episodes=300)
+    assert suite.search.under(40.0).stop_at == (80.0,)
+    assert SafeSearch(incident=4.0).under(20.0).incident == (80.0,)
+    assert SafeSearch(incident="horizon").under(20.0).incident == "horizon"
+
+
+@pytest.mark.parametrize(
+    ("search", "complaint"),
+    [
+        ('promise = "total"', 'promise = "total" needs stop'),
+        ("stop = 2.0\nincident = 3.0", "give stop or incident, not both"),
+        ("stop = -1.0", "stop must be positive; got -1"),
+        ("delta = 1.0", "delta must lie between 0 and 1; got 1"),
+        ("episodes = 0", "episodes must be at least 1; got 0"),
+        ("trials = 30", "trials"),
+    ],
+)
+def test_an_impossible_search_is_refused(tmp_path: Path, search: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        suite_of(tmp_path, f"{GRID}\n[search]\n{search}")

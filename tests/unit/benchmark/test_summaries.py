@@ -69,6 +69,20 @@ def test_the_summary_is_shown_once_and_kept_in_files_that_can_hold_it(
     assert ("online episodes" in file.read_text()) == (form in ("md", "html"))
 
 
+@pytest.mark.parametrize(
+    ("promise", "said"),
+    [("trial", "no trial's mean cost"), ("total", "never exceeds what was allowed"), ("", "version 0.1's search")],
+)
+def test_the_summary_names_the_promise_of_the_search(promise: str, said: str) -> None:
+    note = sections([replace(row, promise=promise) if row.method == "pls" else row for row in ROWS])[0].note
+    assert said in note
+    assert sum(words in note for words in ("no trial's mean", "what was allowed", "version 0.1")) == 1
+
+
+def test_the_summary_of_baselines_names_no_search() -> None:
+    assert "PLS" not in sections([ROW])[0].note
+
+
 def test_one_row_has_a_summary() -> None:
     counts, overall = sections([ROW])
     assert counts.words[1] == ["CPQ", "1", "1", "1", "0", "0", "0", "0", "0"]

@@ -103,7 +103,9 @@ def _certificates(reading: Reading) -> Check:
     )
     if not bets:
         return Check(assumption, made, "open", "No target was put to the test yet.")
-    parts = [f"{target_text(reading.problem, point)} by {plural(bets[point].episodes, 'episode')}" for point in certified]
+    parts = [
+        f"{target_text(reading.problem, point)} by {plural(bets[point].episodes, 'episode')}" for point in certified
+    ]
     told = f"Certified: {listed(parts[-4:])}." if parts else "None is certified."
     more = f" The last 4 of {len(parts)}." if len(parts) > 4 else ""
     return Check(assumption, made, "holds" if parts else "open", f"{plural(len(bets), 'target')} tested. {told}{more}")

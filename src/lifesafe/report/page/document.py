@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from importlib.metadata import version
+from importlib.metadata import version as installed
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from lifesafe._files import write_atomic
-from lifesafe.report.page.plane import page_data, views
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.sections import all_sections
 from lifesafe.report.page.wording import escaped
@@ -34,17 +32,20 @@ def page_html(reading: Reading, *, live: bool = False) -> str:
         reading: The run.
         live: Whether the page asks its server for news.
     """
-    shown = views(reading)
     return document(
-        title=f"{reading.name}: safety report",
-        main=all_sections(reading, shown),
-        data=page_data(reading, shown) | {"version": reading.version},
-        live=live,
+        title=f"{reading.name}: safety report", main=all_sections(reading), version=reading.version, live=live
     )
 
 
-def document(*, title: str, main: str, data: dict[str, object], live: bool) -> str:
-    """Return a whole document around its main part, which must be safe as it is."""
+def document(*, title: str, main: str, version: str, live: bool) -> str:
+    """Return a whole document around its main part, which must be safe as it is.
+
+    Args:
+        title: Title of the document.
+        main: Its main part, as HTML.
+        version: What identifies the record as it is shown.
+        live: Whether the page asks its server for news.
+    """
     script, style = _part("script.js"), _part("style.css")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src 'unsafe-inline'; "
@@ -58,16 +59,10 @@ def document(*, title: str, main: str, data: dict[str, object], live: bool) -> s
         style=style,
         script=script,
         main=main,
-        data=_json(data),
         live="yes" if live else "no",
-        version=escaped(version("lifesafe")),
+        shown=escaped(version),
+        version=escaped(installed("lifesafe")),
     )
-
-
-def _json(data: dict[str, object]) -> str:
-    """Return plain values as JSON that cannot end the element it stands in."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _digest(text: str) -> str:

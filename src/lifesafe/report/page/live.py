@@ -19,8 +19,7 @@ from typing import Any
 
 from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, LifesafeError
-from lifesafe.optimizer import Stage
-from lifesafe.optimizer.journal import JOURNAL
+from lifesafe.journal.store import JOURNAL
 from lifesafe.report.page.document import document, page_html
 from lifesafe.report.page.reading import MANIFEST, Reading
 from lifesafe.report.page.wording import escaped
@@ -90,15 +89,15 @@ class LivePage:
         if self._trouble:
             if reading is None:
                 return f"Waiting for the run: {self._trouble}", "warn"
-            shown = f"what was known after event {len(reading.events):,}"
+            shown = f"what was known after event {len(reading.records):,}"
             return f"The journal cannot be read at the moment; this is {shown}. {self._trouble}", "warn"
         assert reading is not None
         writer = writer_of(self.run)
         if writer is not None:
-            return f"Live: {writer} is writing; {reading.phase}, event {len(reading.events):,}.", "plain"
-        if reading.operated.halted:
+            return f"Live: {writer} is writing; {reading.phase}, event {len(reading.records):,}.", "plain"
+        if reading.history.halted is not None:
             return "The run has ended: operation has halted.", "warn"
-        if reading.stage is Stage.DONE:
+        if reading.ended is not None:
             return f"The run has ended, {reading.phase}; nobody is writing to it.", "plain"
         return f"Nobody is writing to the run at the moment; {reading.phase}. The page goes on when it does.", "plain"
 
@@ -188,8 +187,7 @@ def _waiting(run: Path, why: str) -> bytes:
         f'<header class="top tone-plain"><p class="overline">Safety report · {escaped(run)}</p>'
         f'<h1>There is nothing to report yet.</h1><p class="notice">{escaped(why)}</p></header>'
     )
-    data: dict[str, object] = {"views": [], "captions": [], "version": "none"}
-    return document(title=f"{run}: waiting", main=main, data=data, live=True).encode()
+    return document(title=f"{run}: waiting", main=main, version="none", live=True).encode()
 
 
 class _Server(ThreadingHTTPServer):

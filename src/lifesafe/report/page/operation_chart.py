@@ -1,4 +1,4 @@
-"""Operation as one chart per question: what did it cost, and how sure is the monitor that this is too much?"""
+"""Operation as one chart per question: what did it cost, and how strong is the evidence that this is too much?"""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
-from lifesafe.report.page.operated import Operated, Serving
+from lifesafe.report.page.operated import Served
 from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.svg import Chart, legend, padded
-from lifesafe.report.page.trial_charts import both
-from lifesafe.report.page.wording import number, plural, target_text
-from lifesafe.returns import Returns
+from lifesafe.report.page.svg import Chart, both, legend, padded
+from lifesafe.report.page.wording import listed, number, plural, target_text
 
-_POINTS = 1200  # episodes up to which each is drawn; above, so many places stand for several each
 _TALL = 4.0  # limits up to which single episodes may stretch the chart
 
 
@@ -23,150 +18,134 @@ def operation_figure(reading: Reading) -> str:
     """Return the charts of operation, one below the other, with their legend."""
     costs = range(len(reading.problem.limits))
     parts = [both(partial(_costs, reading, k)) for k in costs]
-    parts += [both(partial(_evidence, reading, rule)) for rule in ("wealth", "drift")]
+    parts.append(both(partial(_evidence, reading)))
     items = [
-        ("dots", "served", "one episode" if not _step(reading.operated) > 1 else "largest of several episodes"),
+        ("dots", "served", "one episode" if _step(reading) <= 1 else "most costly of several episodes"),
         ("line", "running", "mean since the target is served"),
         ("line", "limit", "limit, or the line at which an alarm is raised"),
     ]
     several = len(reading.problem.limits) > 1
-    items += [
-        ("line", f"cost-{k}", f"evidence, {reading.problem.names[1 + k]}" if several else "evidence") for k in costs
-    ]
-    if reading.operated.alarms:
-        items.append(("line", "alarm", "alarm, and fallback to another target"))
-    if reading.operated.halts:
+    items += [("line", f"cost-{k}", f"evidence, {reading.names[1 + k]}" if several else "evidence") for k in costs]
+    if any(each.alarm for each in reading.services):
+        items.append(("line", "alarm", "alarm: the target is withdrawn"))
+    if reading.halts:
         items.append(("line", "halt", "halt"))
     return "".join(parts) + legend(items)
 
 
 def operation_notes(reading: Reading) -> list[str]:
     """Return what the reader must know of how it is drawn."""
-    step = _step(reading.operated)
+    step = _step(reading)
     if step <= 1:
         return []
     return [
-        f"{plural(reading.operated.episodes, 'episode')} are drawn in steps of {step}: of each step the largest cost"
-        " and the strongest evidence."
+        f"{plural(reading.history.served, 'episode')} are drawn in steps of {step}: of each step the largest cost, and"
+        " the evidence at its end."
     ]
 
 
-def serving_rows(reading: Reading) -> Iterator[tuple[str, ...]]:
-    """Return a row for every target served: which, when, why, what it brought, and how it ended."""
-    operated = reading.operated
-    for i, serving in enumerate(operated.servings):
-        last = serving.first + len(serving.episodes) - 1
-        when = f"{serving.first:,} – {last:,}" if len(serving.episodes) else "none yet"
-        means = serving.means
-        costs = zip(means[1:], serving.limits, strict=True)
-        alarm = serving.alarm
-        if alarm is not None:
-            what = f"cost {alarm.cost + 1}, " if len(serving.limits) > 1 else ""
-            ended = f"alarm at episode {alarm.episode:,} ({what}rule {alarm.rule}, mean {number(alarm.mean)})"
-        elif serving is operated.serving:
-            ended = "being served"
-        else:
-            ended = "another one was served" if i + 1 < len(operated.servings) else "ended"
+def service_rows(reading: Reading) -> Iterator[tuple[str, ...]]:
+    """Return a row for every target served: which, when, why, what it brought, what is proved, and how it ended."""
+    for i, served in enumerate(reading.services):
+        count = len(served.episodes)
+        means = served.service.means.tolist()
+        costs = ", ".join(f"{number(mean)} / {number(b)}" for mean, b in zip(means[1:], served.limits, strict=True))
+        # As `Operation.realised_bound`: bounds from incidents are an assumption.
+        proved = served.proved if reading.problem.bounds is not None else None
         yield (
-            _target(serving),
-            when,
-            serving.why,
-            number(float(means[0])),
-            ", ".join(f"{number(float(mean))} / {number(b)}" for mean, b in costs),
-            ended,
+            target_text(reading.problem, served.target),
+            f"{served.first:,} – {served.first + count - 1:,}" if count else "none yet",
+            served.service.serving.why.partition(":")[0],  # the row above has the rest
+            number(means[0]) if count else "–",
+            costs if count else "–",
+            ", ".join(map(number, proved)) if proved is not None else "–",
+            number(served.service.serving.level),
+            _ended(reading, i),
         )
 
 
+def _ended(reading: Reading, i: int) -> str:
+    served = reading.services[i]
+    if served.alarm is not None:
+        what = f"cost {served.alarm.cost + 1}, " if len(served.limits) > 1 else ""
+        return f"alarm at its {served.alarm.episode:,}. ({what}{served.alarm.rule})"
+    if i + 1 < len(reading.services):
+        return "another one is served"
+    return "being served" if reading.history.serving is not None else "ended"
+
+
 def _costs(reading: Reading, cost: int, width: int) -> str:
-    operated, name = reading.operated, reading.problem.names[1 + cost]
-    limit = max([reading.problem.limits[cost], *(s.limits[cost] for s in operated.servings)])
-    values = [float(s.episodes[:, 1 + cost].max()) for s in operated.servings if len(s.episodes)]
-    means = [float(s.running_mean(cost)[1:].max(initial=0.0)) for s in operated.servings]
-    top = 1.1 * max(limit, min(max(values, default=0.0), _TALL * limit), *means)
+    services, name = reading.services, reading.names[1 + cost]
+    limit = max([reading.problem.limits[cost], *(each.limits[cost] for each in services)])
+    single = max((float(each.highest(cost).max(initial=0.0)) for each in services), default=0.0)
+    means = [float(each.running(cost).max(initial=0.0)) for each in services]
+    top = 1.1 * max(limit, min(single, _TALL * limit), min(max(means, default=0.0), 10 * limit))
+    alarms = sum(each.alarm is not None for each in services)
     chart = Chart(
-        f"{name} of {plural(operated.episodes, 'episode')} of operation against the limit; "
-        f"{plural(len(operated.alarms), 'alarm')}.",
-        width=width, height=300, x=_ends(operated), y=(0, top), name=f"operation-{cost}-{width}",
+        f"{name.capitalize()} of {plural(reading.history.served, 'episode')} of operation against the limit;"
+        f" {plural(alarms, 'alarm')}.",
+        width=width, height=290, x=_ends(reading), y=(0, top), name=f"operation-{cost}-{width}",
     )  # fmt: skip
-    _annotate(chart, operated, named=True)
-    _shade(chart, operated)
+    chart.annotate(_events(reading, named=cost == 0))
+    chart.shade([each.ends for each in services[1::2]], "other-service")
     chart.axes("", f"{name} per episode", whole=True)
-    step = _step(operated)
-    for serving in operated.servings:
-        costs, start = serving.episodes[:, 1 + cost], serving.first
-        ends = (start - 0.5, start + max(len(costs), 1) - 0.5)
-        chart.dots(*_thinned(costs, start, step), "served")
-        x, y = _thinned(serving.running_mean(cost), start, step, last=True)
-        chart.line(x, y, "running")
-        chart.line(ends, [serving.limits[cost]] * 2, "limit")
+    for each in services:
+        places = each.first - 1 + each.places
+        chart.dots(places, each.highest(cost), "served")
+        chart.line(places, each.running(cost), "running")
+        chart.line(each.ends, [each.limits[cost]] * 2, "limit")
     return chart.svg()
 
 
-def _evidence(reading: Reading, rule: str, width: int) -> str:
-    operated = reading.operated
-    paths = [s.log_wealth if rule == "wealth" else s.log_drift for s in operated.servings]
-    lines = [s.wealth_alarm if rule == "wealth" else s.drift_alarm for s in operated.servings]
+def _evidence(reading: Reading, width: int) -> str:
+    services = reading.services
+    paths = [each.path[0] for each in services]
+    lines = [each.line for each in services]
     finite = [float(v) for path in paths for v in path.reshape(-1) if math.isfinite(v)]
-    finite += [line for line in lines if math.isfinite(line)]
-    low, high = padded([0.0, *finite])
-    high = min(high, 2.5 * max((line for line in lines if math.isfinite(line)), default=1.0))
-    names = {"wealth": "log wealth (mean)", "drift": "log detector (drift)"}
-    last = rule == "drift"
+    low, high = padded([0.0, *finite, *lines])
+    strongest = number(max(finite, default=0.0))
     chart = Chart(
-        f"Evidence of the rule {'mean' if rule == 'wealth' else 'drift'} of the monitor after every episode.",
-        width=width, height=190 if last else 150, x=_ends(operated), y=(low, high), name=f"{rule}-{width}",
+        f"Logarithm of the evidence of the watch that a mean cost is above its limit: {strongest} at the most; an alarm"
+        f" is due at {listed(dict.fromkeys(map(number, lines)))}.",
+        width=width, height=200, x=_ends(reading), y=(max(low, -8.0), min(high, 2.5 * max(lines))),
+        name=f"evidence-{width}",
     )  # fmt: skip
-    if not last:
-        chart.bottom += 22  # no numbers below: the chart underneath has them
-    _annotate(chart, operated, named=False)
-    _shade(chart, operated)
-    chart.axes("episode of operation" if last else "", names[rule], whole=True, tick_labels=last)
-    step = _step(operated)
-    for serving, path, line in zip(operated.servings, paths, lines, strict=True):
-        for k, values in enumerate(path):
-            chart.line(*_thinned(values, serving.first, step), f"cost-{k}")
-        if math.isfinite(line):
-            chart.line((serving.first - 0.5, serving.first + max(len(serving.episodes), 1) - 0.5), [line] * 2, "limit")
+    chart.annotate(_events(reading, named=False))
+    chart.shade([each.ends for each in services[1::2]], "other-service")
+    chart.axes("episode of operation", "log evidence", whole=True)
+    for each, path, line in zip(services, paths, lines, strict=True):
+        for k in range(path.shape[1]):
+            chart.line(each.first - 1 + each.places, path[:, k], f"cost-{k}")
+        chart.line(each.ends, [line] * 2, "limit")
     return chart.svg()
 
 
-def _shade(chart: Chart, operated: Operated) -> None:
-    for i, serving in enumerate(operated.servings):
-        if i % 2:
-            chart.shade(serving.first - 0.5, serving.first + len(serving.episodes) - 0.5, "other-serving")
-
-
-def _annotate(chart: Chart, operated: Operated, *, named: bool) -> None:
-    """Mark where targets begin to be served, alarms and halts."""
+def _events(reading: Reading, *, named: bool) -> list[tuple[float, str, str]]:
+    """Return where targets begin to be served, alarms and halts."""
     marks: list[tuple[float, str, str]] = []
-    for i, serving in enumerate(operated.servings):
-        why = "" if i == 0 else "fallback to " if operated.servings[i - 1].alarm is not None else "now "
-        marks.append((serving.first - 0.5, f"{why}{_target(serving)}", "begin"))
-        if serving.alarm is not None:
-            marks.append((serving.alarm.episode, "alarm", "alarm"))
-    marks += [(halt + 0.5, "halt", "halt") for halt in operated.halts]
-    chart.annotate(marks if named else [(x, "", kind) for x, _, kind in marks])
+    for i, served in enumerate(reading.services):
+        marks.append((served.first - 0.5, f"{_why(reading.services, i)}{_target(reading, served)}", "begin"))
+        if served.alarm is not None:
+            marks.append((served.first + served.alarm.episode - 1, "alarm", "alarm"))
+    marks += [(halt + 0.5, "halt", "halt") for halt in reading.halts]
+    return [(x, text if named else "", kind) for x, text, kind in marks]
 
 
-def _target(serving: Serving) -> str:
-    reward, *costs = serving.target
-    return target_text(Returns(reward, costs))
+def _why(services: tuple[Served, ...], i: int) -> str:
+    if i == 0:
+        return ""
+    return "fallback to " if services[i].service.serving.rung else "now "
 
 
-def _ends(operated: Operated) -> tuple[float, float]:
-    return 0.5, max(operated.episodes, 1) + 0.5 + (0.02 * operated.episodes if operated.halts else 0)
+def _target(reading: Reading, served: Served) -> str:
+    # All knobs of a controller are too many for the room above a chart; the table has them.
+    return target_text(reading.problem, served.target) if reading.problem.asks_for_returns else "another setting"
 
 
-def _step(operated: Operated) -> int:
-    return math.ceil(operated.episodes / _POINTS) if operated.episodes > _POINTS else 1
+def _ends(reading: Reading) -> tuple[float, float]:
+    count = reading.history.served
+    return 0.5, max(count, 1) + 0.5 + (0.02 * count if reading.halts else 0)
 
 
-def _thinned(values: np.ndarray, first: int, step: int, *, last: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """Return places and values, of every step the largest value, or the last."""
-    if step <= 1:
-        return first + np.arange(len(values)), values
-    starts = np.arange(0, len(values), step)
-    stops = np.minimum(starts + step, len(values))
-    if last:
-        return first + stops - 1, values[stops - 1]
-    return first + (starts + stops - 1) / 2, np.array([values[a:b].max() for a, b in zip(starts, stops, strict=True)])
+def _step(reading: Reading) -> int:
+    return max((each.step for each in reading.services), default=1)

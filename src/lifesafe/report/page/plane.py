@@ -1,242 +1,149 @@
-"""The safe set over the plane of targets, trial by trial: shapes for the slider, and small pictures for print.
+"""What is believed over the planes of targets: a large picture of one moment, and small ones of several.
 
-What was known after a trial is drawn as one shape per kind of target, in a plane of 1000 by 1000 units with the cost
-upwards. Large and small pictures, Python and the page's script use the same shapes and only scale them.
+The shapes of every moment stand once on the page. All pictures use them, and the script of the page only says which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
-from lifesafe.report.page.reading import Reading
+from lifesafe.journal.history import Tried
+from lifesafe.report.page.reading import Reading, scout_of
 from lifesafe.report.page.svg import NARROW, Chart, legend
-from lifesafe.report.page.trial_charts import SHAPES, trial_tip
-from lifesafe.report.page.wording import escaped, mean_text, number, plural, target_text
-from lifesafe.report.shown import candidates_near, moments_shown
-from lifesafe.report.words import outside_the_safe_set
+from lifesafe.report.page.trial_charts import SHAPES, stages, trial_tip
+from lifesafe.report.page.wording import axis_text, escaped, number, percent, plural, target_text
+from lifesafe.report.planes import LIKELY, Moment, Plane, moments_shown, planes, small_risk
 
-KINDS = ("closed", "frontier", "safe")
-SIDE = 1000
-_CELLS = 64  # cells of an axis up to which it is drawn as it is
-_SPARSE = 4  # cells per candidate above which candidates are put into coarser cells
 _WIDTH, _HEIGHT = 680, 470
+_KINDS = ("likely", "safe")  # in the order of drawing
 
 
-@dataclass(frozen=True, eq=False)
-class View:
-    """One way to look at the candidates: the plane of the reward and one cost."""
-
-    cost: int
-    title: str
-    rows: Int[np.ndarray, " m"]
-    """Candidates that are shown."""
-    column: Int[np.ndarray, " m"]
-    row: Int[np.ndarray, " m"]
-    x_edges: Int[np.ndarray, " a"]
-    """Borders of the cells, in units of the plane."""
-    y_edges: Int[np.ndarray, " b"]
-    x_ends: tuple[float, float]
-    """Borders of the plane, raw units."""
-    y_ends: tuple[float, float]
-    coarse: bool
-    """Whether a cell holds more than one candidate of the plane."""
-    extra: bool = False
-    """Whether it can be done without, in print."""
-
-    def path(self, mask: Bool[np.ndarray, " n"]) -> str:
-        """Return the cells that hold a candidate of a mask, as the data of an SVG path."""
-        cells = np.zeros((len(self.y_edges) - 1, len(self.x_edges) - 1), dtype=bool)
-        chosen = mask[self.rows]
-        cells[self.row[chosen], self.column[chosen]] = True
-        return "".join(_rectangles(cells, self.x_edges, self.y_edges))
-
-    def holds(self, index: int) -> bool:
-        """Return whether a candidate is shown."""
-        return bool((self.rows == index).any())
-
-    def place(self, point: Float[np.ndarray, " d"]) -> tuple[int, int]:
-        """Return where a candidate lies, in units of the plane."""
-        (left, right), (low, high) = self.x_ends, self.y_ends
-        u, v = (point[0] - left) / (right - left), (point[1 + self.cost] - low) / (high - low)
-        return round(SIDE * float(u)), round(SIDE * float(v))
-
-
-def views(reading: Reading) -> list[View]:
-    """Return the ways to look at the candidates: one plane, or two for each of several costs.
-
-    Where little of a plane was ever touched, that part comes first; with one cost, all of it follows.
-    """
-    problem = reading.problem
-    everything = np.arange(len(problem.candidates))
-    if len(problem.limits) == 1:
-        near = candidates_near(reading.history, 0)
-        whole = _view(reading, 0, "all candidates", everything)
-        if len(near) == len(everything):
-            return [replace(whole, title="")]
-        return [_view(reading, 0, "where targets were tried or considered", near), replace(whole, extra=True)]
-    found = []
-    for k, name in enumerate(problem.names[1:]):
-        title = f"reward and {name}, any value of the other costs"
-        found.append(_view(reading, k, title, candidates_near(reading.history, k)))
-        rows = _slice(reading, k)
-        if rows is not None:
-            title = f"reward and {name}, other costs as of {target_text(problem.target(reading.focus or 0))}"
-            found.append(replace(_view(reading, k, title, candidates_near(reading.history, k, rows)), extra=True))
-    return found
-
-
-def frames(reading: Reading, view: View) -> list[list[str | int]]:
-    """Return the shapes of every moment, one per kind; 0 where a shape is as before."""
-    told: list[list[str | int]] = []
-    before: list[str] = [""] * len(KINDS)
-    for moment in reading.history.moments:
-        masks = (moment.closed, moment.frontier & ~moment.closed, moment.safe)
-        now = [view.path(mask) for mask in masks]
-        told.append([0 if a == b else a for a, b in zip(now, before, strict=True)])
-        before = now
-    return told
-
-
-def page_data(reading: Reading, shown: list[View]) -> dict[str, object]:
-    """Return what the slider needs, as plain values."""
-    Z = reading.problem.candidates
-    moments = reading.history.moments
-    return {
-        "views": [
-            {
-                "frames": frames(reading, view),
-                "best": [view.place(Z[m.best.index]) if m.best and view.holds(m.best.index) else None for m in moments],
-            }
-            for view in shown
-        ],
-        "captions": [_caption(reading, i) for i in range(len(moments))],
-    }
-
-
-def plane_figure(reading: Reading, shown: list[View]) -> str:
-    """Return the large pictures as they are at the end, one per view, with the small ones below."""
-    blocks = []
-    for number_, view in enumerate(shown):
-        pictures = (
-            f'<div class="on-wide">{_picture(reading, view, number_, _WIDTH, _HEIGHT)}</div>'
-            f'<div class="on-narrow">{_picture(reading, view, number_, NARROW, 340)}</div>'
+def plane_figure(reading: Reading) -> str:
+    """Return the planes of targets with the beliefs of some moments, and their legend; nothing if there is no plane."""
+    shown = planes(reading)
+    if not shown:
+        return ""
+    at = moments_shown(reading) or (Moment(0, reading.beliefs),)
+    blocks = "".join(_block(reading, plane, i, at) for i, plane in enumerate(shown))
+    choice = ""
+    if len(shown) > 1:
+        options = "".join(
+            f'<option value="{i}">{escaped(" and ".join(plane.names))}</option>' for i, plane in enumerate(shown)
         )
-        kind, hidden = "view extra" if view.extra else "view", "" if number_ == 0 else " hidden"
-        title = f'<p class="view-title">{escaped(view.title[:1].upper() + view.title[1:])}</p>' if view.title else ""
-        blocks.append(
-            f'<div class="{kind}" data-view="{number_}"{hidden}>{title}{pictures}{_thumbs(reading, view)}</div>'
-        )
-    return "".join(blocks)
+        choice = f'<label class="choice scripted">Plane <select id="plane-view">{options}</select></label>'
+    caption = (
+        f'<p id="moment-caption" class="moment-caption" aria-live="polite">{escaped(_caption(reading, at[-1]))}</p>'
+    )
+    return f"{choice}{caption}{blocks}{_thumbs(reading, shown, at)}{_legend(reading)}"
 
 
-def plane_legend(reading: Reading) -> str:
-    """Return what the colors and signs mean."""
-    moments = reading.history.moments
-    items = [("cell", "cell-safe", "safe set"), ("cell", "cell-frontier", "open frontier")]
-    if any(m.closed.any() for m in moments):
-        items.append(("cell", "cell-closed", "closed after a violation"))
-    items.append(("cell", "cell-other", "other candidates"))
-    stages = {m.result.trial.stage for m in moments}
-    items += [(SHAPES[s], f"stage-{s.value}", f"tried, {s.value}") for s in SHAPES if s in stages]
-    if any(m.result.violated for m in moments):
-        items.append(("cross", "violation", "shows a violation"))
-    items.append(("star", "star", "best certified"))
-    if not moments:
-        items = [("cell", "cell-other", "candidates"), ("square", "stage-seed", "seeds")]
-    if reading.truth is not None:
-        items.append(("line", "truth", "true boundary: mean cost = limit"))
-    return legend(items)
-
-
-def plane_notes(reading: Reading, shown: list[View]) -> list[str]:
+def plane_notes(reading: Reading) -> list[str]:
     """Return what the reader must know of how it is drawn."""
-    notes = []
-    if any(view.coarse for view in shown):
-        notes.append(
-            f"The {len(reading.problem.candidates):,} candidates are drawn in coarser cells; a cell has the color of"
-            " its most certain candidate: safe before frontier before closed."
-        )
-    if len(reading.problem.limits) > 1:
-        if any(len(view.rows) < len(reading.problem.candidates) for view in shown):
-            notes.append("Candidates that were never near the safe set or its frontier are left out.")
-        notes.append(
-            "With several costs a plane shows less than there is: where any value of the other costs counts, a cell is"
-            " safe if some target in it is."
-        )
-    star = outside_the_safe_set(reading.history.moments)
-    return [*notes, star] if star else notes
+    problem, notes = reading.problem, []
+    if all(problem.sure):
+        notes.append("No episode can exceed a limit here, so every target is safe.")
+    elif problem.promise == "total":
+        notes.append("Beliefs only propose here: what may be operated is certified by its own episodes.")
+    else:
+        notes.append("A target is operated, and paid for, only once it was the center of a trial.")
+    if len(problem.names) > 2:
+        fixed = target_text(problem, reading.focus)
+        notes.append(f"A plane goes through the target {fixed}; all tried targets are shown, also those beside it.")
+    return notes
 
 
-def _view(reading: Reading, cost: int, title: str, rows: Int[np.ndarray, " m"]) -> View:
-    Z = reading.problem.candidates[rows][:, [0, 1 + cost]]
-    x, column = np.unique(Z[:, 0], return_inverse=True)
-    y, row = np.unique(Z[:, 1], return_inverse=True)
-    sparse = len(x) * len(y) > _SPARSE * len(np.unique(column.astype(np.int64) * len(y) + row))
-    x_cells, y_cells = _cells(Z[:, 0], x, sparse), _cells(Z[:, 1], y, sparse)
-    return View(
-        cost=cost,
-        title=title,
-        rows=rows,
-        column=np.clip(np.searchsorted(x_cells, Z[:, 0], side="right") - 1, 0, len(x_cells) - 2),
-        row=np.clip(np.searchsorted(y_cells, Z[:, 1], side="right") - 1, 0, len(y_cells) - 2),
-        x_edges=_units(x_cells),
-        y_edges=_units(y_cells),
-        x_ends=(float(x_cells[0]), float(x_cells[-1])),
-        y_ends=(float(y_cells[0]), float(y_cells[-1])),
-        coarse=len(x_cells) - 1 < len(x) or len(y_cells) - 1 < len(y),
+def _block(reading: Reading, plane: Plane, i: int, at: Sequence[Moment]) -> str:
+    """Return one plane: its shapes at every moment, and the picture of the last one."""
+    shapes = "".join(
+        f'<path id="plane-{i}-{j}-{kind}" d="{d}"/>'
+        for j, moment in enumerate(at)
+        for kind, d in zip(_KINDS, _shapes(plane, moment), strict=True)
+    )
+    title = f'<p class="view-title">{escaped(" and ".join(plane.names))}</p>' if len(plane.problem.names) > 2 else ""
+    return (
+        f'<div class="view" data-view="{i}"{" hidden" if i else ""}><svg class="shapes" width="0" height="0"'
+        f' aria-hidden="true"><defs>{shapes}</defs></svg>{title}'
+        f'<div class="on-wide">{_picture(reading, plane, i, at, _WIDTH, _HEIGHT)}</div>'
+        f'<div class="on-narrow">{_picture(reading, plane, i, at, NARROW, 340)}</div></div>'
     )
 
 
-def _cells(
-    values: Float[np.ndarray, " n"], different: Float[np.ndarray, " a"], sparse: bool
-) -> Float[np.ndarray, " b"]:
-    """Return borders of cells around the values of an axis; of coarser ones where there are too many."""
-    if len(different) < 2:
-        return np.array([different[0] - 0.5, different[0] + 0.5])
-    if sparse or len(different) > _CELLS:
-        most = max(8, round(len(values) ** 0.5)) if sparse else _CELLS
-        count = min(_CELLS, len(different), most)
-        low, high = float(values.min()), float(values.max())
-        half = 0.5 * (high - low) / max(count - 1, 1)
-        return np.linspace(low - half, high + half, count + 1)
-    between = (different[1:] + different[:-1]) / 2
-    ends = (2 * different[0] - between[0], 2 * different[-1] - between[-1])
-    return np.array([ends[0], *between, ends[1]])
+def _picture(reading: Reading, plane: Plane, i: int, at: Sequence[Moment], width: int, height: int) -> str:
+    across, upwards = (axis_text(plane.problem, axis) for axis in plane.axes)
+    chart = Chart(
+        f"Risk that a mean cost exceeds its limit, over {across} and {upwards}, {at[-1].name}; {_caption(reading, at[-1])}",
+        width=width, height=height, x=plane.ends(0), y=plane.ends(1), name=f"plane-{i}-{width}",
+    )  # fmt: skip
+    chart.axes(across, upwards)
+    w, h = chart.right - chart.left, chart.bottom - chart.top
+    chart.raw(f'<g transform="translate({chart.left:.1f} {chart.bottom:.1f}) scale({w / 1000:.4f} {-h / 1000:.4f})">')
+    chart.raw(f'<path class="cell-other" d="{_all(plane)}"/>')
+    for kind in _KINDS:
+        chart.raw(f'<use class="cell-{kind}" data-kind="{kind}" href="#plane-{i}-{len(at) - 1}-{kind}"/>')
+    chart.raw("</g>")
+    for tried in reading.history.told:
+        first = next((j for j, moment in enumerate(at) if moment.trial >= tried.number), len(at) - 1)
+        _tried(chart, reading, plane, tried, f'data-from="{first}"', with_tip=width == _WIDTH)
+    if not reading.history.told:
+        for start in reading.problem.starts:
+            chart.mark(*plane.place(start), "square", "stage-start", f"start {target_text(plane.problem, start)}")
+    for j, moment in enumerate(at):
+        best = _best(reading, moment)
+        if best is not None:
+            off = "" if j == len(at) - 1 else " off"
+            chart.mark(*plane.place(best), "star", f"star{off}", "target to operate", data=f'data-moment="{j}"')
+    return chart.svg("plane")
 
 
-def _units(edges: Float[np.ndarray, " a"]) -> Int[np.ndarray, " a"]:
-    units: Int[np.ndarray, " a"] = np.rint(SIDE * (edges - edges[0]) / (edges[-1] - edges[0])).astype(np.int64)
-    return units
+def _tried(chart: Chart, reading: Reading, plane: Plane, tried: Tried, data: str, *, with_tip: bool) -> None:
+    tip = trial_tip(reading, tried) if with_tip and tried.told else ""
+    scout = scout_of(tried)
+    if scout is not None:
+        chart.mark(*plane.place(scout), "small", "scout tried", "", data=data)
+    stage = tried.asked.stage
+    chart.mark(*plane.place(tried.center), SHAPES[stage], f"stage-{stage} tried", tip, data=data)
 
 
-def _slice(reading: Reading, cost: int) -> Int[np.ndarray, " m"] | None:
-    """Return the candidates whose other costs are those of the target in focus; none if they make no plane."""
-    if reading.focus is None:
-        return None
-    Z = reading.problem.candidates
-    others = [1 + k for k in range(len(reading.problem.limits)) if k != cost]
-    same = np.isclose(Z[:, others], Z[reading.focus, others]).all(axis=1)
-    rows = np.flatnonzero(same)
-    proper = len(rows) >= 4 and all(np.ptp(Z[rows, axis]) > 0 for axis in (0, 1 + cost))
-    return rows if proper else None
+def _all(plane: Plane) -> str:
+    """Return all cells, or all listed targets, as a path."""
+    if plane.problem.listed is None:
+        return "M0 0H1000V1000H0z"
+    return _squares(plane.points[:, plane.axes[0]], plane.points[:, plane.axes[1]])
 
 
-def _rectangles(
-    cells: Bool[np.ndarray, "h w"], x_edges: Int[np.ndarray, " a"], y_edges: Int[np.ndarray, " b"]
-) -> Iterator[str]:
-    """Cut a set of cells into rectangles: runs of a row, as long as the rows above repeat them."""
+def _shapes(plane: Plane, moment: Moment) -> tuple[str, str]:
+    """Return the cells that likely keep all limits, and those that almost surely do, as paths."""
+    found = plane.risks(moment.beliefs)
+    masks = (found <= LIKELY, found <= small_risk(plane.problem))
+    if plane.problem.listed is not None:
+        u, v = plane.points[:, plane.axes[0]], plane.points[:, plane.axes[1]]
+        first, second = (_squares(u[mask], v[mask]) for mask in masks)
+    else:
+        first, second = ("".join(_rectangles(plane.grid(mask))) for mask in masks)
+    return first, second
+
+
+def _squares(us: Float[np.ndarray, " m"], vs: Float[np.ndarray, " m"], half: int = 14) -> str:
+    size = 2 * half
+    return "".join(
+        f"M{1000 * u - half:.0f} {1000 * v - half:.0f}h{size}v{size}h-{size}z" for u, v in zip(us, vs, strict=True)
+    )
+
+
+def _rectangles(cells: Bool[np.ndarray, "h w"]) -> Iterator[str]:
+    """Cut a set of cells into rectangles of a plane of 1000 by 1000: runs of a row, as long as rows above repeat them."""
+    height, width = cells.shape
     running: dict[tuple[int, int], int] = {}
-    for row in range(len(cells) + 1):
-        runs = set(_runs(cells[row])) if row < len(cells) else set()
+    for row in range(height + 1):
+        runs = set(_runs(cells[row])) if row < height else set()
         for run in [run for run in running if run not in runs]:
-            left, right = int(x_edges[run[0]]), int(x_edges[run[1]])
-            low, high = int(y_edges[running.pop(run)]), int(y_edges[row])
+            left, right = (round(1000 * end / width) for end in run)
+            low, high = round(1000 * running.pop(run) / height), round(1000 * row / height)
             yield f"M{left} {low}H{right}V{high}H{left}z"
-        for run in runs:
+        for run in sorted(runs):
             running.setdefault(run, row)
 
 
@@ -245,109 +152,75 @@ def _runs(line: Bool[np.ndarray, " w"]) -> list[tuple[int, int]]:
     return list(zip(np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist(), strict=True))
 
 
-def _picture(reading: Reading, view: View, number_: int, width: int, height: int) -> str:
-    moments, Z = reading.history.moments, reading.problem.candidates
-    name = f"plane-{number_}-{width}"
-    label = (
-        f"Safe set over target reward and target {reading.problem.names[1 + view.cost]} after "
-        f"{plural(len(moments), 'trial')}."
-    )
-    chart = Chart(label, width=width, height=height, x=view.x_ends, y=view.y_ends, name=name)
-    chart.axes("target reward", f"target {reading.problem.names[1 + view.cost]}")
-    across, up = (chart.right - chart.left) / SIDE, (chart.bottom - chart.top) / SIDE
-    chart.raw(f'<g transform="translate({chart.left:.1f} {chart.bottom:.1f}) scale({across:.4f} {-up:.4f})">')
-    chart.raw(_cells_markup(reading, view, len(moments) - 1))
-    chart.raw("</g>")
-    if not moments:
-        for index in filter(view.holds, reading.problem.seeds):
-            chart.mark(Z[index, 0], Z[index, 1 + view.cost], "square", "stage-seed", "a seed")
-    for i, moment in enumerate(moments):
-        trial = moment.result.trial
-        if not view.holds(trial.index):
-            continue
-        x, y = Z[trial.index, 0], Z[trial.index, 1 + view.cost]
-        at = f' data-at="{i}"'
-        chart.mark(x, y, SHAPES[trial.stage], f"tried stage-{trial.stage.value}", trial_tip(reading, moment), at)
-        if moment.result.violated:
-            chart.mark(x, y, "cross", "violation", "", at)
-    best = moments[-1].best if moments else None
-    if moments:
-        spot = best.index if best is not None and view.holds(best.index) else None
-        x, y = (view.x_ends[0], view.y_ends[0]) if spot is None else Z[spot, [0, 1 + view.cost]]
-        chart.mark(float(x), float(y), "star", "star off" if spot is None else "star", "best certified target")
-    place = (
-        f' data-left="{chart.left:.1f}" data-bottom="{chart.bottom:.1f}" data-across="{across:.5f}" data-up="{up:.5f}"'
-    )
-    return chart.svg("plane", place)
+def _thumbs(reading: Reading, shown: Sequence[Plane], at: Sequence[Moment]) -> str:
+    """Return small pictures of the first plane; the script of the page shows their moment in the large one."""
+    if len(at) < 2:
+        return ""
+    return f'<div class="thumbs">{"".join(_thumb(reading, shown[0], j, at) for j in range(len(at)))}</div>'
 
 
-def _cells_markup(reading: Reading, view: View, last: int) -> str:
-    everything = np.ones(len(reading.problem.candidates), dtype=bool)
-    parts = [f'<path class="cell-other" d="{view.path(everything)}"/>']
-    masks = dict.fromkeys(KINDS, ~everything)
-    if last >= 0:
-        moment = reading.history.moments[last]
-        masks = {"closed": moment.closed, "frontier": moment.frontier & ~moment.closed, "safe": moment.safe}
-    parts += [f'<path class="cell-{kind}" data-kind="{kind}" d="{view.path(masks[kind])}"/>' for kind in KINDS]
-    if reading.truth is not None and view.cost == 0:
-        parts.append(f'<path class="line truth boundary" d="{_boundary(reading, view)}"/>')
-    return "".join(parts)
-
-
-def _boundary(reading: Reading, view: View) -> str:
-    """Return the line between the targets that truly are safe and the others, along the borders of the cells."""
-    assert reading.truth is not None
-    safe = np.zeros((len(view.y_edges) - 1, len(view.x_edges) - 1), dtype=bool)
-    true = np.asarray(reading.truth.cost).reshape(-1) <= reading.problem.limits[0]
-    chosen = true[view.rows]
-    safe[view.row[chosen], view.column[chosen]] = True
-    x, y = view.x_edges, view.y_edges
-    across = np.argwhere(safe[1:] != safe[:-1])
-    upright = np.argwhere(safe[:, 1:] != safe[:, :-1])
-    d = [f"M{x[c]} {y[r + 1]}H{x[c + 1]}" for r, c in across]
-    d += [f"M{x[c + 1]} {y[r]}V{y[r + 1]}" for r, c in upright]
-    return "".join(d)
-
-
-def _thumbs(reading: Reading, view: View) -> str:
-    shown = moments_shown(len(reading.history.moments))
-    return f'<div class="thumbs">{"".join(_thumb(reading, view, i) for i in shown)}</div>' if shown else ""
-
-
-def _thumb(reading: Reading, view: View, last: int) -> str:
-    moments, Z = reading.history.moments, reading.problem.candidates
-    dots: dict[str, list[str]] = {}
-    for moment in moments[: last + 1]:
-        if not view.holds(moment.result.trial.index):
-            continue
-        u, v = view.place(Z[moment.result.trial.index])
-        dots.setdefault(moment.result.trial.stage.value, []).append(f"M{u} {SIDE - v}h0")
-    tried = "".join(f'<path class="dots stage-{stage}" d="{"".join(d)}"/>' for stage, d in dots.items())
-    best = moments[last].best
-    star = ""
-    if best is not None and view.holds(best.index):
-        u, v = view.place(Z[best.index])
-        spot = f'd="M{u} {SIDE - v}h0"/>'
-        star = f'<path class="dots star-edge" {spot}<path class="dots star-dot" {spot}'
-    name = f"after trial {last + 1}"
+def _thumb(reading: Reading, plane: Plane, j: int, at: Sequence[Moment]) -> str:
+    moment, dots = at[j], ""
+    told = [tried for tried in reading.history.told if tried.number <= moment.trial]
+    for stage in stages(reading):
+        d = "".join(_dot(plane, tried.center) for tried in told if tried.asked.stage == stage)
+        dots += f'<path class="dots stage-{stage}" d="{d}"/>' if d else ""
+    best = _best(reading, moment)
+    if best is not None:
+        spot = f'd="{_dot(plane, best)}"/>'
+        dots += f'<path class="dots star-edge" {spot}<path class="dots star-dot" {spot}'
+    uses = "".join(f'<use class="cell-{kind}" href="#plane-0-{j}-{kind}"/>' for kind in _KINDS)
+    current = "true" if j == len(at) - 1 else "false"
     return (
-        f'<button type="button" class="thumb" data-at="{last}" title="{name}"><svg viewBox="0 0 {SIDE} {SIDE}"'
-        f' preserveAspectRatio="none" aria-hidden="true"><g transform="translate(0 {SIDE}) scale(1 -1)">'
-        f"{_cells_markup(reading, view, last)}</g>{tried}{star}</svg><span>{name}</span></button>"
+        f'<button type="button" class="thumb" data-at="{j}" data-caption="{escaped(_caption(reading, moment))}"'
+        f' aria-current="{current}"><svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
+        f'<g transform="translate(0 1000) scale(1 -1)"><path class="cell-other" d="{_all(plane)}"/>{uses}{dots}'
+        f"</g></svg><span>{escaped(moment.name)}</span></button>"
     )
 
 
-def _caption(reading: Reading, at: int) -> str:
-    moment = reading.history.moments[at]
-    result, names = moment.result, reading.problem.names
-    costs = zip(names[1:], moment.mean_costs, moment.limits, strict=True)
-    told = ", ".join(f"{mean_text(name, mean)} (limit {number(b)})" for name, mean, b in costs)
-    best = f"best {target_text(moment.best.target)}" if moment.best is not None else "none certified"
-    risk = ""
-    if reading.history.schedule.risk == "ledger":
-        risk = f"; risk spent {number(moment.spent, 2)} of {number(reading.problem.delta)}"
-    return (
-        f"Trial {result.trial.number} ({result.trial.stage.value}) asked for {target_text(result.trial.target)}: {told}"
-        f"{' – shows a violation' if result.violated else ''}. Safe set: {plural(int(moment.safe.sum()), 'target')};"
-        f" {best}{risk}."
+def _dot(plane: Plane, point: tuple[float, ...]) -> str:
+    u, v = (
+        (value - plane.ends(k)[0]) / (plane.ends(k)[1] - plane.ends(k)[0]) for k, value in enumerate(plane.place(point))
     )
+    return f"M{1000 * u:.0f} {1000 * v:.0f}h0"
+
+
+def _best(reading: Reading, moment: Moment) -> tuple[float, ...] | None:
+    """Return the target to operate at a moment; in the end, that of now."""
+    if moment.beliefs is reading.beliefs:
+        return None if reading.chosen is None else reading.chosen.point
+    best = reading.best_after.get(moment.trial)
+    return None if best is None else best.point
+
+
+def _caption(reading: Reading, moment: Moment) -> str:
+    if not moment.trial:
+        return "Before the first trial: what is believed before anything is tried."
+    problem, best = reading.problem, _best(reading, moment)
+    done = sum(tried.was_told for tried in reading.history.told if tried.number <= moment.trial)
+    served = reading.history.served if moment.beliefs is reading.beliefs else 0
+    more = f", {served:,} of operation" if served else ""
+    told = f"After trial {moment.trial}, {plural(done, 'episode')} of search{more}: "
+    told += f"target to operate {target_text(problem, best)}" if best is not None else "no target to operate"
+    if problem.promise == "trial" and not all(problem.sure):
+        spent = dict(reading.spent_after).get(moment.trial, 0.0)
+        told += f"; risk charged {number(spent, 2)} of {number(problem.delta)}"
+    elif problem.promise == "total":
+        told += f"; {plural(len(moment.beliefs.certified), 'target')} certified"
+    return f"{told}."
+
+
+def _legend(reading: Reading) -> str:
+    small = number(small_risk(reading.problem))
+    items = [
+        ("cell", "cell-safe", f"risk at most {small}"),
+        ("cell", "cell-likely", f"at most {percent(LIKELY)}"),
+        ("cell", "cell-other", "more, or unknown"),
+    ]
+    items += [(SHAPES[stage], f"stage-{stage}", f"center, {stage}") for stage in stages(reading)]
+    if not reading.history.trials:
+        items.append(("square", "stage-start", "start"))
+    if any(scout_of(tried) for tried in reading.history.told):
+        items.append(("small", "scout", "scout"))
+    return legend([*items, ("star", "star", "target to operate")])

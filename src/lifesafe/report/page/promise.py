@@ -63,11 +63,10 @@ def not_promised(reading: Reading) -> list[str]:
     limit = "the limit" if len(problem.limits) == 1 else "a limit"
     items = []
     if not all(problem.sure):
-        share = percent(tally.above / tally.counted) if tally.counted else "none"
-        items.append(
-            f"Single episodes. Limits are on the mean: {plural(tally.above, 'episode')} of {tally.counted:,} ({share})"
-            f" cost more than {limit} of its time, and that alone breaks nothing."
-        )
+        told = f"cost more than {limit} of its time, and that alone breaks nothing."
+        share = percent(tally.above / tally.counted) if tally.counted else ""
+        count = f"{plural(tally.above, 'episode')} of {tally.counted:,} ({share})" if share else "some episodes may"
+        items.append(f"Single episodes. Limits are on the mean: {count} {told}")
         items.append(
             "The start. Until its own episodes have shown what it costs, it runs because you say that it is safe."
         )
@@ -97,7 +96,9 @@ def stop_words(problem: Problem) -> str:
     """Return what the stop does."""
     assert problem.stop_at is not None
     steps = _each(problem.steps)
-    return f"an episode is ended as soon as its cost reaches {_each(problem.stop_at)}, and one step costs at most {steps}"
+    return (
+        f"an episode is ended as soon as its cost reaches {_each(problem.stop_at)}, and one step costs at most {steps}"
+    )
 
 
 def _broken(reading: Reading) -> list[str]:

@@ -21,7 +21,7 @@ from lifesafe.report.page.operated import Served, operated
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer, choice, newcomers
 from lifesafe.safety.account import Account
-from lifesafe.safety.beliefs import Beliefs, Books, step
+from lifesafe.safety.beliefs import Beliefs, Books, Own, step
 from lifesafe.safety.choice import Choice
 from lifesafe.safety.recommendation import fit_targets, recommend
 
@@ -61,8 +61,13 @@ class Saved:
     """After each."""
     prices: tuple[float, ...]
     """Of an episode of a newcomer."""
-    is_newcomer: bool
-    """Whether the account had to be able to pay for them beforehand."""
+    stage: str
+    """Of the trial, or "operation"."""
+
+    @property
+    def is_newcomer(self) -> bool:
+        """Whether the account had to be able to pay for them beforehand."""
+        return self.stage in ("newcomer", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +108,9 @@ class Reading:
         notices: list[str] = []
         manifest = _manifest(run, notices)
         replayed = _replay(records, notices) if replay else None
-        return cls(run, tuple(records), **_folded(records), manifest=manifest, notices=tuple(notices), replayed=replayed)
+        return cls(
+            run, tuple(records), **_folded(records), manifest=manifest, notices=tuple(notices), replayed=replayed
+        )
 
     @property
     def problem(self) -> Problem:
@@ -218,13 +225,50 @@ class Reading:
     def doubt(self, episodes: Float[np.ndarray, "m r"]) -> Float[np.ndarray, " r"]:
         """Return two standard deviations of the mean of each return; episodes without cost show none.
 
-        Costs are taken to spread as the model says, or as these episodes do if that is more.
+        Rewards are taken to spread as they do at all targets, and costs as the model says, or as these episodes do if
+        that is more.
         """
-        n, mean = max(len(episodes), 1), episodes.mean(axis=0)
-        var = episodes.var(axis=0, ddof=1) if n > 1 else np.zeros(len(mean))
-        phis = [0.0, *(0.0 if cost is None else cost.phi for cost in self.beliefs.costs)]
-        spread = np.array(phis) * np.array([1.0, *self.problem.limits]) * np.abs(mean)
+        return self._doubt(len(episodes), episodes.sum(axis=0), (episodes**2).sum(axis=0))
+
+    def doubt_of(self, own: Own) -> Float[np.ndarray, " r"]:
+        """Return the same for all episodes of a target."""
+        return self._doubt(own.episodes, own.totals, own.squares)
+
+    def _doubt(
+        self, n: int, totals: Float[np.ndarray, " r"], squares: Float[np.ndarray, " r"]
+    ) -> Float[np.ndarray, " r"]:
+        mean = totals / n
+        var = np.maximum(squares - n * mean**2, 0.0) / max(n - 1, 1)
+        phis = np.array([0.0 if cost is None else cost.phi for cost in self.beliefs.costs])
+        spread = np.array([self._reward_variance, *(phis * self.problem.limits * mean[1:])])
         return np.asarray(2 * np.sqrt(np.maximum(var, spread) / n))
+
+    @cached_property
+    def _reward_variance(self) -> float:
+        """Variance of the reward of an episode around the mean of its target, over all targets."""
+        own = self.beliefs.own.values()
+        squares = sum(float(each.squares[0] - each.totals[0] ** 2 / each.episodes) for each in own)
+        return max(squares, 0.0) / max(sum(each.episodes - 1 for each in own), 1)
+
+    @property
+    def focus(self) -> Point:
+        """The target that pictures of the model go through: the one that is chosen, or served, or the start."""
+        if self.chosen is not None:
+            return self.chosen.point
+        if self.history.services:
+            return self.history.services[-1].target
+        return self.problem.starts[0]
+
+    @cached_property
+    def spent_after(self) -> tuple[tuple[int, float], ...]:
+        """Number of each trial, with the risk charged up to it; other limits begin anew."""
+        found, total, before = [], 0.0, 0
+        for tried in self.history.trials.values():
+            if any(before < number < tried.asked_number for number, _ in self.history.limited):
+                total = 0.0
+            total, before = total + tried.asked.charge, tried.asked_number
+            found.append((tried.number, total))
+        return tuple(found)
 
     @property
     def retracted(self) -> tuple[Tried, ...]:
@@ -276,15 +320,14 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
         match record.event:
             case e.Told(trial=trial, episodes=episodes):
                 if before is not None:
-                    newcomer = history.trials[trial].asked.stage in ("newcomer", "test")
-                    saved.append(_saved(before, episodes, told, newcomer))
+                    saved.append(_saved(before, episodes, told, history.trials[trial].asked.stage))
                 found = recommend(beliefs)
                 if found is not None:
                     best[trial] = found
             case e.Served(episodes=episodes):
                 services[-1][1].extend(episodes)
                 if before is not None:
-                    saved.append(_saved(before, episodes, told, newcomer=False))
+                    saved.append(_saved(before, episodes, told, "operation"))
             case e.Serving():
                 services.append((history.services[-1], [], beliefs.most))
             case e.Halted():
@@ -294,11 +337,11 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     return {"beliefs": beliefs, "best_after": best, "saved": tuple(saved), "services": served, "halts": tuple(halts)}
 
 
-def _saved(account: Account, episodes: Sequence[Episode], told: int, newcomer: bool) -> Saved:
+def _saved(account: Account, episodes: Sequence[Episode], told: int, stage: str) -> Saved:
     # C_t = min(C_t-1 + b - X_t, capacity), for all episodes at once: see `safety.account`.
     sums = np.cumsum(np.array(account.limits) - np.array(episodes, dtype=np.float64)[:, 1:], axis=0)
     room = np.minimum.accumulate(np.array(account.capacity) - sums, axis=0)
-    return Saved(told + 1, sums + np.minimum(np.array(account.holds), room), account.prices, newcomer)
+    return Saved(told + 1, sums + np.minimum(np.array(account.holds), room), account.prices, stage)
 
 
 def _replay(records: Sequence[Record], notices: list[str]) -> bool:

@@ -1,83 +1,43 @@
 "use strict";
-// The page shows its essentials without this. It adds: the slider over trials, tips at the pointer, the choice between
-// light and dark, and, while a run is watched, news from the server.
+// The page shows its essentials without this. It adds: earlier moments of the plane of targets, tips at the pointer, the
+// choice between light and dark, and, while a run is watched, news from the server.
 (() => {
   const root = document.documentElement;
   const find = (id) => document.getElementById(id);
-  let data = JSON.parse(find("data").textContent);
-  let moment = 0; // trials told at the moment shown, from 1; 0 if there is none
-  let timer = null;
+  const all = (selector) => [...document.querySelectorAll(selector)];
+  let version = document.body.dataset.version;
 
   root.classList.add("script");
 
-  // The shape of a kind at a moment: 0 stands for "as before".
-  function shape(frames, at, kind) {
-    while (at >= 0 && frames[at][kind] === 0) at -= 1;
-    return at < 0 ? "" : frames[at][kind];
-  }
-
+  // Show what was believed at a moment: the shapes of each are on the page.
   function show(at) {
-    if (!data.captions.length) return;
-    moment = Math.min(Math.max(at, 1), data.captions.length);
-    const last = moment - 1;
-    const slider = find("moment");
-    if (slider) {
-      slider.value = moment;
-      slider.setAttribute("aria-valuetext", data.captions[last]);
-      find("moment-number").textContent = moment;
-    }
-    find("moment-caption").textContent = data.captions[last];
-    document.querySelectorAll(".view").forEach((block) => {
-      const view = data.views[Number(block.dataset.view)];
-      block.querySelectorAll("svg.plane").forEach((svg) => draw(svg, view, last));
-      block.querySelectorAll(".thumb").forEach((thumb) => {
-        thumb.setAttribute("aria-current", String(Number(thumb.dataset.at) === last));
-      });
+    const thumbs = all(".thumb");
+    const thumb = thumbs.find((each) => Number(each.dataset.at) === at);
+    if (!thumb) return;
+    find("moment-caption").textContent = thumb.dataset.caption;
+    thumbs.forEach((each) => each.setAttribute("aria-current", String(each === thumb)));
+    all("svg.plane").forEach((svg) => {
+      const view = svg.closest(".view").dataset.view;
+      svg.querySelectorAll("use").forEach((use) => use.setAttribute("href", `#plane-${view}-${at}-${use.dataset.kind}`));
+      svg.querySelectorAll("[data-from]").forEach((mark) => mark.classList.toggle("later", Number(mark.dataset.from) > at));
+      svg.querySelectorAll("[data-moment]").forEach((mark) => mark.classList.toggle("off", Number(mark.dataset.moment) !== at));
     });
   }
 
-  function draw(svg, view, last) {
-    ["closed", "frontier", "safe"].forEach((name, kind) => {
-      svg.querySelector(`[data-kind="${name}"]`).setAttribute("d", shape(view.frames, last, kind));
-    });
-    svg.querySelectorAll("[data-at]").forEach((mark) => {
-      mark.classList.toggle("later", Number(mark.dataset.at) > last);
-      mark.classList.toggle("now", Number(mark.dataset.at) === last);
-    });
-    const star = svg.querySelector(".star");
-    const best = view.best[last];
-    star.classList.toggle("off", !best);
-    if (best) {
-      const { left, bottom, across, up } = svg.dataset;
-      star.setAttribute("transform", `translate(${+left + best[0] * across} ${+bottom - best[1] * up})`);
-    }
+  function shown() {
+    const thumb = document.querySelector('.thumb[aria-current="true"]');
+    return thumb ? Number(thumb.dataset.at) : -1;
   }
 
-  function stop() {
-    clearInterval(timer);
-    timer = null;
-    const button = find("play");
-    if (button) { button.textContent = "Play"; button.setAttribute("aria-pressed", "false"); }
-  }
-
-  function play() {
-    if (timer !== null) { stop(); return; }
-    const button = find("play");
-    button.textContent = "Pause";
-    button.setAttribute("aria-pressed", "true");
-    show(moment >= data.captions.length ? 1 : moment + 1);
-    timer = setInterval(() => {
-      if (moment >= data.captions.length) stop(); else show(moment + 1);
-    }, 450);
-  }
+  function last() { return all(".thumb").length - 1; }
 
   function choose(view) {
-    document.querySelectorAll(".view").forEach((block) => { block.hidden = block.dataset.view !== view; });
+    all(".view").forEach((block) => { block.hidden = block.dataset.view !== view; });
   }
 
   // Tips of the browser are slow and small: take their texts over.
   function take_tips() {
-    document.querySelectorAll("main svg title").forEach((title) => {
+    all("main svg title").forEach((title) => {
       title.parentNode.dataset.tip = title.textContent;
       title.remove();
     });
@@ -97,14 +57,12 @@
   }
 
   document.addEventListener("input", (event) => {
-    if (event.target.id === "moment") { stop(); show(Number(event.target.value)); }
     if (event.target.id === "plane-view") choose(event.target.value);
   });
   document.addEventListener("click", (event) => {
     const thumb = event.target.closest(".thumb");
-    if (event.target.id === "play") play();
-    else if (event.target.id === "theme") turn();
-    else if (thumb) { stop(); show(Number(thumb.dataset.at) + 1); }
+    if (event.target.id === "theme") turn();
+    else if (thumb) show(Number(thumb.dataset.at));
     if (!event.target.closest("[data-tip]")) find("tip").hidden = true;
   });
   document.addEventListener("pointerover", tip);
@@ -118,13 +76,13 @@
   // Print shows everything as it is in the end.
   let before_print = 0;
   addEventListener("beforeprint", () => {
-    before_print = moment;
-    show(data.captions.length);
-    document.querySelectorAll("details").forEach((part) => { part.dataset.was = part.open; part.open = true; });
+    before_print = shown();
+    show(last());
+    all("details").forEach((part) => { part.dataset.was = part.open; part.open = true; });
   });
   addEventListener("afterprint", () => {
     show(before_print);
-    document.querySelectorAll("details").forEach((part) => { part.open = part.dataset.was === "true"; });
+    all("details").forEach((part) => { part.open = part.dataset.was === "true"; });
   });
 
   // While a run is watched: ask for news, and put the new page in place of the old, which stays as the reader left it.
@@ -139,20 +97,18 @@
     const answer = await fetch("/", { cache: "no-store" });
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    const newest = moment === data.captions.length;
-    const at = moment;
+    const at = shown();
+    const newest = at === last();
     const view = find("plane-view") ? find("plane-view").value : null;
-    const open = [...document.querySelectorAll("details")].map((part) => part.open);
+    const open = all("details").map((part) => part.open);
     const focus = document.activeElement ? document.activeElement.id : "";
-    const running = timer !== null;
-    data = JSON.parse(fresh.getElementById("data").textContent);
+    version = fresh.body.dataset.version;
     document.title = fresh.title;
     find("main").replaceWith(document.adoptNode(fresh.getElementById("main")));
     take_tips();
-    document.querySelectorAll("details").forEach((part, i) => { part.open = Boolean(open[i]); });
-    if (view !== null && find("plane-view")) { find("plane-view").value = view; choose(find("plane-view").value); }
-    show(newest && !running ? data.captions.length : at);
-    if (running && find("play")) { find("play").textContent = "Pause"; find("play").setAttribute("aria-pressed", "true"); }
+    all("details").forEach((part, i) => { part.open = Boolean(open[i]); });
+    if (view !== null && find("plane-view")) { find("plane-view").value = view; choose(view); }
+    if (!newest) show(at);
     if (focus && find(focus)) find(focus).focus({ preventScroll: true });
   }
 
@@ -161,7 +117,7 @@
       const answer = await fetch("/state", { cache: "no-store" });
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       const state = await answer.json();
-      if (state.version !== data.version) await renew();
+      if (state.version !== version) await renew();
       say(state.notice, state.tone);
     } catch (error) {
       say("The server does not answer any more; this page shows what was known last.", "warn");
@@ -170,6 +126,5 @@
   }
 
   take_tips();
-  show(data.captions.length);
   if (document.body.dataset.live === "yes") watch();
 })();

@@ -25,6 +25,8 @@ _MARKS = {
     "diamond": "M0-5L5 0L0 5L-5 0z",
     "cross": "M-5-5L5 5M-5 5L5-5",
     "dash": "M-5 0h10",
+    "slab": "M-5-2.2h10v4.4h-10z",
+    "small": "M-2.6-2.6h5.2v5.2h-5.2z",
     "ring": "M-7 0a7 7 0 1 0 14 0a7 7 0 1 0-14 0z",
     "star": "M0-9L2.6-2.9L9-2.6L4-.1" + "".join(("L5.7 6.9", "L0 3.4", "L-5.7 6.9", "L-4-.1", "L-9-2.6", "L-2.6-2.9z")),
 }
@@ -125,20 +127,23 @@ class Chart:
         if d:
             self._clipped.append(f'<path class="dots {kind}" d="{d}"/>')
 
-    def interval(self, x: float, low: float, high: float, kind: str) -> None:
-        """Draw a vertical bar."""
+    def intervals(self, xs: Numbers, lows: Numbers, highs: Numbers, kind: str) -> None:
+        """Draw vertical bars of one kind as one shape; a bar beyond an end of the axis ends there."""
         bottom, top = self.y_ends
-        ends = (max(low, bottom), min(high, 2 * top - bottom))
-        start, stop = (_short(self.y(value)) for value in ends)
-        self._clipped.append(f'<path class="bar {kind}" d="M{_short(self.x(x))} {start}V{stop}"/>')
+        d = "".join(
+            f"M{_short(self.x(x))} {_short(self.y(max(low, bottom)))}V{_short(self.y(min(high, top)))}"
+            for x, low, high in zip(xs, lows, highs, strict=True)
+            if low <= top and high >= bottom
+        )
+        if d:
+            self._clipped.append(f'<path class="bar {kind}" d="{d}"/>')
 
-    def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "") -> None:
-        """Draw a sign at a point, with a tip for the pointer."""
+    def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "", *, data: str = "") -> None:
+        """Draw a sign at a point, with a tip for the pointer and, for the script of the page, a number by its name."""
         told = f"<title>{escaped(tip)}</title>" if tip else ""
         place = f"translate({_short(self.x(x))} {_short(self.y(y))})"
-        self._parts.append(
-            f'<path class="mark {kind}" transform="{place}" d="{_MARKS[shape]}">{told}</path>'
-        )
+        more = f" {data}" if data else ""
+        self._parts.append(f'<path class="mark {kind}"{more} transform="{place}" d="{_MARKS[shape]}">{told}</path>')
 
     def horizontal(self, y: float, kind: str, label: str = "") -> None:
         """Draw a line across the chart, named at its right end, above the line."""
@@ -176,11 +181,14 @@ class Chart:
         right = self.x(x) + 4 + _LETTER * len(label) < self.width
         return (self.x(x) + 4, "") if right else (self.x(x) - 4, " end")
 
-    def shade(self, start: float, stop: float, kind: str) -> None:
-        """Fill the chart between two values of the horizontal axis."""
-        a, b = self.x(max(start, self.x_ends[0])), self.x(min(stop, self.x_ends[1]))
-        d = f"M{_short(a)} {_short(self.top)}H{_short(b)}V{_short(self.bottom)}H{_short(a)}z"
-        self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
+    def shade(self, spans: Iterable[tuple[float, float]], kind: str) -> None:
+        """Fill the chart between pairs of values of the horizontal axis, as one shape."""
+        d = ""
+        for start, stop in spans:
+            a, b = self.x(max(start, self.x_ends[0])), self.x(min(stop, self.x_ends[1]))
+            d += f"M{_short(a)} {_short(self.top)}H{_short(b)}V{_short(self.bottom)}H{_short(a)}z"
+        if d:
+            self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
 
     def note(self, x: float, y: float, text: str, kind: str = "") -> None:
         """Write a short text at a point."""
@@ -190,7 +198,7 @@ class Chart:
         """Add markup of one's own, clipped to the box; it must be safe as it is."""
         self._clipped.append(markup)
 
-    def svg(self) -> str:
+    def svg(self, kind: str = "") -> str:
         """Return the chart as an SVG element."""
         marks = [part for part in self._parts if part.startswith('<path class="mark')]
         rest = [part for part in self._parts if not part.startswith('<path class="mark')]
@@ -204,7 +212,7 @@ class Chart:
         clip = f'<clipPath id="clip-{self.name}"><rect x="{x}" y="{y}" width="{width}" height="{height}"/></clipPath>'
         inside = f'<g clip-path="url(#clip-{self.name})">{"".join(self._clipped)}</g>'
         return (
-            f'<svg class="chart" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
+            f'<svg class="chart{kind and " "}{kind}" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
             f' aria-label="{escaped(self.label)}">'
             f"{clip}{''.join(rest)}{''.join(self._over)}{inside}{''.join(marks)}</svg>"
         )
@@ -244,6 +252,8 @@ def symbol(shape: str, kind: str) -> str:
         "line": f'<path class="line {kind}" d="M-9 0h18"/>',
         "dots": f'<path class="dots {kind}" d="M-6 2h0M0-3h0M6 1h0"/>',
         "band": f'<path class="fill {kind}" d="M-9-5h18v10h-18z"/>',
+        "cell": f'<path class="{kind}" d="M-8-8h16v16h-16z"/>',
+        "forecast": f'<path class="bar {kind}" d="M0-8V8"/>',
     }.get(shape) or f'<path class="mark {kind}" d="{_MARKS[shape]}"/>'
     return f'<svg class="symbol" viewBox="-10 -10 20 20" aria-hidden="true">{inner}</svg>'
 

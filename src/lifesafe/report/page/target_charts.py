@@ -1,45 +1,21 @@
-"""Target against actual: what tried targets returned, and what the model expects along slices through one of them."""
+"""Target against actual: what tried targets returned, and what is believed along lines through one of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from lifesafe.optimizer import Stage
+from lifesafe.journal.events import Point
 from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.svg import HALF, THIRD, Chart, padded
-from lifesafe.report.page.trial_charts import DEVIATIONS, SHAPES
-from lifesafe.report.page.wording import mean_text, number, plural, target_text
+from lifesafe.report.page.svg import HALF, Chart, legend, padded
+from lifesafe.report.page.wording import axis_text, number, plural, target_text
+from lifesafe.safety.beliefs import Own
+from lifesafe.safety.ledger import moments
 
-_POINTS = 120  # of a slice, at the most
-
-
-@dataclass(frozen=True, eq=False)
-class Tried:
-    """A target that was tried, with all its episodes."""
-
-    index: int
-    stage: Stage
-    """Of its last trial."""
-    means: Float[np.ndarray, " r"]
-    halves: Float[np.ndarray, " r"]
-    """Two standard deviations of each mean."""
-    episodes: int
-
-
-def tried_targets(reading: Reading) -> list[Tried]:
-    """Return every target that was tried once, with the means of all its episodes, those of operation included."""
-    posterior = reading.state.posterior
-    stages = {m.result.trial.index: m.result.trial.stage for m in reading.history.moments}
-    found = []
-    for index, stage in stages.items():
-        own = reading.own_episodes(index)
-        sds = [float(own[:, 0].std(ddof=1)) / len(own) ** 0.5 if len(own) > 1 else 0.0]
-        sds += [posterior.noise_sd(k, own[:, 1 + k]) for k in range(len(posterior.costs))]
-        found.append(Tried(index, stage, own.mean(axis=0), DEVIATIONS * np.array(sds), len(own)))
-    return found
+_POINTS = 60  # of a line
+_LEVELS = (0.05, 0.95)  # quantiles of a mean cost that are drawn
+_LEAST = 5  # own episodes of a target whose mean is drawn
+_TALL = 2.5  # limits up to which a band may stretch a chart
 
 
 def asked_against_measured(reading: Reading, axis: int) -> str:
@@ -49,17 +25,20 @@ def asked_against_measured(reading: Reading, axis: int) -> str:
         reading: The run.
         axis: 0 for the reward, 1 for the first cost, and so on.
     """
-    tried, Z, name = tried_targets(reading), reading.problem.candidates, reading.problem.names[axis]
-    asked = [float(Z[each.index, axis]) for each in tried]
-    measured = [float(each.means[axis]) for each in tried]
-    values = [*asked, *measured, *(float(each.means[axis] + each.halves[axis]) for each in tried)]
-    if axis:
-        values += [0.0, reading.problem.limits[axis - 1]]
-    least = 0.02 * reading.problem.extents[axis]  # where all asked for the same, the axis still needs a width
+    own, name = well_measured(reading), reading.names[axis]
+    asked = [point[axis] for point in own]
+    measured = [float(each.means[axis]) for each in own.values()]
+    halves = [float(reading.doubt_of(each)[axis]) for each in own.values()]
+    values = [*measured, *np.add(measured, halves)]
+    least = 0.02 * float(reading.problem.extents[axis])  # where all asked for the same, the axis still needs a width
     ends_x = padded([x + sign * least for x in asked for sign in (-1, 1)])
-    ends_y = padded(values, low=min(0.0, *measured) if axis else None)
+    if axis:
+        limit = reading.problem.limits[axis - 1]
+        ends_y = (0.0, 1.06 * max([limit, *measured, min(max(values, default=0.0), _TALL * limit)]))
+    else:
+        ends_y = padded([*values, *np.subtract(measured, halves)])
     chart = Chart(
-        f"Measured against asked-for {name} of {plural(len(tried), 'target')}.",
+        f"Measured against asked-for {name} of {plural(len(own), 'target')}.",
         width=HALF, height=330, x=ends_x, y=ends_y, name=f"asked-{axis}",
     )  # fmt: skip
     chart.axes(f"{name} asked for", f"mean {name} measured")
@@ -68,80 +47,127 @@ def asked_against_measured(reading: Reading, axis: int) -> str:
         chart.line([low, high], [low, high], "diagonal")
     if axis:
         chart.horizontal(reading.problem.limits[axis - 1], "limit", "limit")
-    for each, x, y in zip(tried, asked, measured, strict=True):
-        kind = f"stage-{each.stage.value}"
-        chart.interval(x, y - float(each.halves[axis]), y + float(each.halves[axis]), kind)
+    chart.intervals(asked, np.subtract(measured, halves), np.add(measured, halves), "measured")
+    for (point, each), x, y, half in zip(own.items(), asked, measured, halves, strict=True):
         tip = (
-            f"Target {target_text(reading.problem.target(each.index))}\n{name}: asked {number(x)}, measured {number(y)}"
-            f" ± {number(float(each.halves[axis]))}\n{plural(each.episodes, 'episode')}"
+            f"Target {target_text(reading.problem, point)}\n{name}: asked {number(x)}, measured {number(y)} ±"
+            f" {number(half)}\n{plural(each.episodes, 'episode')}"
         )
-        chart.mark(x, y, SHAPES[each.stage], kind, tip)
-        if each.index == reading.focus and reading.chosen is not None:
+        chart.mark(x, y, "circle", "measured", tip)
+        if reading.chosen is not None and point == reading.chosen.point:
             chart.mark(x, y, "ring", "focus")
-    if not tried:
-        chart.center("no trial is told yet")
     return chart.svg()
 
 
-def slice_charts(reading: Reading) -> list[str]:
-    """Return the bands of every return along every axis of the targets, through the target in focus."""
-    axes = range(len(reading.problem.names))
-    slices = {along: rows for along in axes if (rows := _slice(reading, along)) is not None}
-    width = THIRD if len(slices) * len(axes) > 4 else HALF
-    return [_band(reading, rows, along, axis, width) for along, rows in slices.items() for axis in axes]
+def well_measured(reading: Reading) -> dict[Point, Own]:
+    """Return the targets with enough episodes of their own, and what these add up to."""
+    return {point: own for point, own in reading.beliefs.own.items() if own.episodes >= _LEAST}
 
 
-def slice_title(reading: Reading) -> str:
-    """Return which target the slices go through."""
-    if reading.focus is None:
-        return ""
-    return target_text(reading.problem.target(reading.focus))
+def asked_legend() -> str:
+    """Return what the signs of these charts mean."""
+    return legend(
+        [
+            ("circle", "measured", f"mean of all episodes of a target with at least {_LEAST}, ± 2 sd"),
+            ("line", "diagonal", "as asked"),
+            ("line", "limit", "limit"),
+            ("ring", "focus", "target to operate"),
+        ]
+    )
 
 
-def _slice(reading: Reading, along: int) -> Int[np.ndarray, " m"] | None:
-    """Return the candidates that differ from the target in focus along one axis only, in order."""
-    if reading.focus is None:
-        return None
-    Z = reading.problem.candidates
-    others = [axis for axis in range(Z.shape[1]) if axis != along]
-    rows = np.flatnonzero(np.isclose(Z[:, others], Z[reading.focus, others]).all(axis=1))
-    if len(rows) < 3:
-        return None
-    return rows[np.argsort(Z[rows, along])]
-
-
-def _band(reading: Reading, rows: Int[np.ndarray, " m"], along: int, axis: int, width: int) -> str:
-    problem, names = reading.problem, reading.problem.names
-    x = problem.candidates[rows, along]
-    lower, upper = reading.bands.lower[axis, rows], reading.bands.upper[axis, rows]
-    if axis:
-        lower = np.maximum(lower, 0.0)  # costs below zero are not believed
-    thin = np.unique(np.linspace(0, len(rows) - 1, min(_POINTS, len(rows))).round().astype(int))
-    here = [each for each in tried_targets(reading) if each.index in set(rows.tolist())]
-    measured = [
-        float(v) for each in here for v in (each.means[axis] - each.halves[axis], each.means[axis] + each.halves[axis])
+def line_charts(reading: Reading) -> list[str]:
+    """Return what is believed of reward and costs along every axis, through the target in focus; none for a list."""
+    if reading.problem.targets is not None:
+        return []
+    return [
+        chart for axis in range(len(reading.problem.names)) for chart in (_reward(reading, axis), _costs(reading, axis))
     ]
-    if axis:
-        limit = problem.limits[axis - 1]
-        ends = (0.0, 1.06 * max(2.2 * limit, *measured, 0.0) if measured else 2.3 * limit)
-    else:
-        low, extent = float(problem.candidates[:, 0].min()), problem.extents[0]
-        ends = padded([*measured, *np.clip(lower, low, low + extent), *np.clip(upper, low, low + extent)])
-    chart = Chart(
-        f"Confidence band of the mean {names[axis]} along the target {names[along]} through "
-        f"{slice_title(reading)}.",
-        width=width, height=250, x=(float(x[0]), float(x[-1])), y=ends, name=f"slice-{along}-{axis}",
-    )  # fmt: skip
-    chart.axes(f"target {names[along]}", f"mean {names[axis]}")
-    chart.band(x[thin], lower[thin], upper[thin], "model")
-    if axis:
-        chart.horizontal(problem.limits[axis - 1], "limit")
-    for each in here:
-        at, mean, half = float(problem.candidates[each.index, along]), float(each.means[axis]), float(each.halves[axis])
-        kind = f"stage-{each.stage.value}"
-        chart.interval(at, mean - half, mean + half, kind)
-        tip = f"Target {target_text(problem.target(each.index))}\n{mean_text(names[axis], mean)} ± {number(half)}"
-        chart.mark(at, mean, SHAPES[each.stage], f"small {kind}", tip)
-        if each.index == reading.focus:
-            chart.mark(at, mean, "ring", "focus")
+
+
+def line_legend(reading: Reading) -> str:
+    """Return what the bands and lines mean."""
+    costs = range(len(reading.problem.limits))
+    items = [("band", "model", "mean reward ± 2 sd; mean cost, 5 to 95\N{NO-BREAK SPACE}%"), ("line", "median", "mean")]
+    if len(costs) > 1:
+        items = [("band", "model", "mean reward ± 2 sd")]
+        items += [("line", f"cost-{k}", f"{reading.names[1 + k]}, 95\N{NO-BREAK SPACE}% quantile") for k in costs]
+    items += [("line", "limit", "limit"), ("circle", "measured", "measured"), ("ring", "focus", "the target")]
+    return legend(items)
+
+
+def _reward(reading: Reading, along: int) -> str:
+    x, Z = _along(reading, along)
+    low, high = reading.problem.rewards  # type: ignore[misc]  # made so by the problem
+    mean, sd = (value * (high - low) for value in reading.beliefs.reward.moments(Z))
+    mean = mean + low
+    here = _on_line(reading, along)
+    measured = [float(reading.beliefs.own[point].means[0]) for point in here]
+    chart = _chart(reading, along, "reward", padded([*(mean - 2 * sd), *(mean + 2 * sd), *measured]), "reward")
+    chart.band(x, mean - 2 * sd, mean + 2 * sd, "model")
+    chart.line(x, mean, "median")
+    _measured(chart, reading, along, 0)
     return chart.svg()
+
+
+def _costs(reading: Reading, along: int) -> str:
+    """Return the chart of the costs, each as a share of its limit."""
+    x, Z = _along(reading, along)
+    several, limits = len(reading.problem.limits) > 1, reading.problem.limits
+    pairs = [
+        (k, cost.quantiles(*pair, _LEVELS))
+        for k, (cost, pair) in enumerate(zip(reading.beliefs.costs, moments(reading.beliefs, Z), strict=True))
+        if cost is not None and pair is not None
+    ]
+    scale = 1.0 if several else limits[0]
+    values = [float(value) for _, bands in pairs for value in bands[-1] * scale]
+    top = 1.06 * max(1.3 * scale, min(max(values, default=0.0), _TALL * scale))
+    what = "mean cost / limit" if several else f"mean {reading.names[1]}"
+    chart = _chart(reading, along, what, (0.0, top), "cost")
+    for k, bands in pairs:
+        if several:
+            chart.line(x, bands[-1], f"cost-{k}")
+        else:
+            chart.band(x, bands[0] * scale, bands[1] * scale, "model")
+    chart.horizontal(scale, "limit", "limit")
+    if not several:
+        _measured(chart, reading, along, 1)
+    return chart.svg()
+
+
+def _chart(reading: Reading, along: int, what: str, ends: tuple[float, float], name: str) -> Chart:
+    problem = reading.problem
+    low, extent = float(problem.low[along]), float(problem.extents[along])
+    across = axis_text(problem, along)
+    told = f"What is believed of the {what} along {across}, through {target_text(problem, reading.focus)}."
+    chart = Chart(told, width=HALF, height=240, x=(low, low + extent), y=ends, name=f"line-{along}-{name}")
+    chart.axes(across, what)
+    return chart
+
+
+def _along(reading: Reading, axis: int) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, "p d"]]:
+    """Return places on an axis, raw units, and the targets there."""
+    problem = reading.problem
+    u = np.linspace(0.0, 1.0, _POINTS)
+    Z = np.repeat(problem.scaled([reading.focus]), _POINTS, axis=0)
+    Z[:, axis] = u
+    return problem.low[axis] + u * problem.extents[axis], Z
+
+
+def _on_line(reading: Reading, along: int) -> list[Point]:
+    """Return the tried targets that differ from the one in focus along one axis only."""
+    tried = reading.beliefs.tried
+    apart = np.abs(reading.problem.scaled(tried) - reading.problem.scaled([reading.focus]))
+    apart[:, along] = 0.0
+    return [tried[i] for i in np.flatnonzero((apart < 1e-9).all(axis=1))]
+
+
+def _measured(chart: Chart, reading: Reading, along: int, axis: int) -> None:
+    for point in _on_line(reading, along):
+        own = reading.beliefs.own[point]
+        mean, half = float(own.means[axis]), float(reading.doubt_of(own)[axis])
+        chart.intervals([point[along]], [mean - half], [mean + half], "measured")
+        tip = f"Target {target_text(reading.problem, point)}\n{number(mean)} ± {number(half)}"
+        chart.mark(point[along], mean, "circle", "measured", tip)
+        if point == reading.focus:
+            chart.mark(point[along], mean, "ring", "focus")

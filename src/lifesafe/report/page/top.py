@@ -6,6 +6,7 @@ from lifesafe.report.page.promise import qualifications, statement
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.verdict import badges, headline, tone
 from lifesafe.report.page.wording import escaped, listed, number, percent, plural, target_text
+from lifesafe.safety.account import Account
 
 
 def top(reading: Reading) -> str:
@@ -59,13 +60,20 @@ def _tiles(reading: Reading) -> str:
         tiles.append(_tile("above a limit", f"{tally.above:,}", note))
         worst = listed(number(each) for each in tally.largest)
         tiles.append(_tile("worst episode", worst, listed(dict.fromkeys(tally.where))))
-    tiles += [_ledger(reading)] if problem.promise == "trial" and not all(problem.sure) else []
+    if problem.promise == "trial" and not all(problem.sure):
+        tiles.append(_ledger(reading))
+    tiles += [_account(account)] if (account := reading.beliefs.account) is not None else []
     return f'<div class="tiles">{"".join(tiles)}</div>'
 
 
 def _ledger(reading: Reading) -> str:
     spent, delta = reading.beliefs.spent, reading.problem.delta
     return _tile("risk charged", number(spent, 2), f"of delta = {number(delta)}", _bar(spent / delta))
+
+
+def _account(account: Account) -> str:
+    prices = listed(number(each) for each in account.prices)
+    return _tile("account holds", listed(number(each) for each in account.holds), f"price of a newcomer {prices}")
 
 
 def _tile(name: str, value: str, note: str, bar: str = "") -> str:

@@ -53,6 +53,13 @@ def target_text(problem: Problem, point: Sequence[float]) -> str:
     )
 
 
+def axis_text(problem: Problem, axis: int) -> str:
+    """Return the name of an axis of targets, with its unit."""
+    name = problem.names[axis]
+    unit = problem.axes[name].unit  # type: ignore[union-attr]  # made so by the problem
+    return f"{'target ' if problem.asks_for_returns else ''}{name}{f', {unit}' if unit else ''}"
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun.
 

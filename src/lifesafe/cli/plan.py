@@ -1,0 +1,258 @@
+"""How a search is begun from the shell, and what it will take."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+from tyro.conf import Positional, UseAppendAction
+
+from lifesafe.cli.console import OK, Limits, OutFile, patience, print_json, say
+from lifesafe.cli.settings import Incident, Numbers, incident_of, shell_words
+from lifesafe.errors import ConfigError, JournalError
+from lifesafe.journal.store import JOURNAL, read_records
+
+if TYPE_CHECKING:
+    from lifesafe.preparation.planning import Plan
+    from lifesafe.safety import Problem
+
+Number = Annotated[float | None, tyro.conf.arg(metavar="NUMBER")]
+Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
+Axes = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="axis", metavar="NAME=LOW:HIGH[:UNIT]")]
+Starts = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
+OptionalRun = Annotated[Path | None, Positional, tyro.conf.arg(metavar="RUN")]
+
+_BEGIN = (
+    "begin one with --data LOGS --limit NUMBER, or without logs with --axis, --begin-at and --limit; see `lifesafe ask"
+    " --help`"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beginning:
+    """What a search is begun with. Leave all of it out to go on with one."""
+
+    data: OutFile = None
+    """Logs to begin with: HDF5 file in the layout of DSRL. They give the axes and the starts."""
+    limit: Limits = ()
+    """Largest mean cost of an episode, one per cost."""
+    axis: Axes = ()
+    """Without logs: the range of an axis, "speed=0:2:m/s", say; once for each. Axes named reward and cost (or cost 1,
+    cost 2, ...) are returns that a policy is asked for; others are knobs of your system."""
+    begin_at: Starts = ()
+    """A target that you know to be safe: "speed=0.5,gain=0.1"; may be given several times, the most trusted first. Taken
+    from the logs unless given."""
+    rewards: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
+    """Range in which the reward of an episode lies; needed if no axis is named reward."""
+    delta: Number = None
+    """Probability with which the promise may fail; 0.1 unless given."""
+    promise: Literal["trial", "total"] | None = None
+    """trial: no trial's mean cost exceeds a limit, under the model (unless given). total: what all episodes have cost
+    never exceeds what was allowed, without a model; needs --stop-at."""
+    stop_at: Numbers = ()
+    """Cost at which you end an episode, one per cost or one for all; tell the cost at the stop."""
+    largest_step: Numbers = ()
+    """Largest cost of one step, by which an episode can exceed --stop-at; 1 unless given."""
+    incident: Incident = ()
+    """Largest cost that one mishap adds, where there is no stop: 3 limits unless given. "horizon" assumes nothing: an
+    episode may cost as much as --largest says; safe, and slow."""
+    largest: Numbers = ()
+    """Largest cost that an episode can have at all: its steps times the largest cost of a step."""
+    episodes: Count = None
+    """Real episodes that the search takes at most; 150 unless given."""
+    seed: Count = None
+    """Decides what is drawn; 0 unless given."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the problem that were given, besides logs, axes and limits."""
+        given: dict[str, Any] = {
+            "rewards": self.rewards,
+            "delta": self.delta,
+            "promise": self.promise,
+            "stop_at": self.stop_at or None,
+            "largest_step": self.largest_step or None,
+            "incident": incident_of(self.incident),
+            "largest": self.largest or None,
+            "episodes": self.episodes,
+            "seed": self.seed,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was given."""
+        return self == Beginning()
+
+    def problem(self) -> Problem:
+        """Return the problem that a search is begun with.
+
+        Raises:
+            ConfigError: If something is missing or impossible.
+            DatasetError: If the logs cannot be begun with.
+            NoSafeTargetError: If the cheap episodes of the logs look like luck.
+        """
+        from lifesafe.data import read_dsrl
+        from lifesafe.preparation.logs import problem_from_logs
+        from lifesafe.safety import Problem
+
+        if not self.limit:
+            raise ConfigError("Give --limit: the largest mean cost of an episode, one per cost.")
+        if (self.data is None) == (not self.axis):
+            raise ConfigError("Give either --data with logs, or an --axis for everything that you can set.")
+        starts = {"starts": [point_of(each) for each in self.begin_at]} if self.begin_at else {}
+        settings = self.settings | starts
+        if self.data is not None:
+            logs = read_dsrl(self.data.expanduser())
+            return problem_from_logs(logs, limits=self.limit, **settings)
+        if not self.begin_at:
+            raise ConfigError("Give --begin-at: a target that you know to be safe, as speed=0.5,gain=0.1.")
+        return Problem(axes=_axes(self.axis), limits=self.limit, **settings)
+
+    def check(self, run: Path, recorded: Problem) -> None:
+        """Refuse what differs from what the search in a directory was begun with.
+
+        Raises:
+            JournalError: If something does.
+        """
+        there, words = recorded.to_plain(), []
+        for name, value in {"limits": self.limit or None, **self.settings}.items():
+            if value is None:
+                continue
+            here = list(value) if isinstance(value, tuple) else value
+            here = here * len(recorded.limits) if isinstance(here, list) and len(here) == 1 else here
+            if here != there[name]:
+                option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
+                words.append(f"{option} is {_shown(there[name])} there, {_shown(here)} here")
+        if not words and self.limit and (self.data is not None or self.axis):
+            given = self.problem().to_plain()
+            words = [f"its {name} are others" for name in ("axes", "starts") if given[name] != there[name]]
+        if words:
+            raise JournalError(
+                f"The search in {run} was begun otherwise: {'; '.join(words)}. Leave these options out to go on with"
+                f" it, or give another directory to begin another. For other limits: lifesafe limits {run} --limit"
+                " NUMBER."
+            )
+
+
+Begin = Annotated[Beginning, tyro.conf.arg(name="")]
+
+
+def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool = False) -> int:  # noqa: B008
+    """Tell how many real episodes a search will take, what limits that, and what would shorten it.
+
+    Give what `lifesafe ask` would begin the search with, or the directory of a run that was begun. The search is run a
+    few times on a plain machine, whose costs are what is asked for; so the plan is exact about the rules and the start,
+    and a rule of thumb about your machine. Nothing is recorded.
+
+    Examples:
+        lifesafe plan --data logs.hdf5 --limit 20
+        lifesafe plan --axis speed=0:2:m/s --begin-at speed=0.5 --rewards 0 900 --limit 20 --stop-at 40
+        lifesafe plan runs/robot --json
+
+    Exit codes: 0 told, 2 an error; it is one if the search could never leave its start.
+
+    Args:
+        run: Directory of a run that was begun.
+        begin: What a search would be begun with.
+        json: Print the plan as JSON.
+    """
+    from lifesafe.journal.store import journal_path
+
+    if run is not None and not begin.is_empty:
+        raise ConfigError("Give either the directory of a run, or what a search would be begun with.")
+    if run is None and begin.is_empty:
+        raise ConfigError(f"There is nothing to plan; give the directory of a run, or {_BEGIN}.")
+    problem = begin.problem() if run is None else begun(journal_path(run))
+    made = planned(problem)
+    if json:
+        print_json(asdict(made) | {"promise": problem.promise, "limits": list(problem.limits)})
+    else:
+        print(described(made, problem))
+    return OK
+
+
+def planned(problem: Problem) -> Plan:
+    """Return the plan of a search, showing that it is being made."""
+    from lifesafe.preparation.planning import plan as make
+
+    with patience("planning"):
+        return make(problem)
+
+
+def described(made: Plan, problem: Problem) -> str:
+    """Return a plan, and which promise can be had, in the words of the shell."""
+    lines = [shell_words(str(made))]
+    if all(problem.sure):
+        lines.append(
+            "An episode costs at most the stop and one step, and that keeps the limits: every single episode keeps"
+            " them for sure, and only reward is searched."
+        )
+    elif problem.stop_at is not None and problem.promise == "trial":
+        lines.append(
+            "With your stop you may have the promise that needs no model, too: --promise total (what all episodes have"
+            " cost never exceeds what was allowed)."
+        )
+    return "\n".join(lines)
+
+
+def show_plan(problem: Problem) -> None:
+    """Say, on standard error, what a search will take."""
+    say(described(planned(problem), problem))
+
+
+def begun(run: Path) -> Problem:
+    """Return the problem that the search in a directory was begun with, with the limits of now.
+
+    Raises:
+        JournalError: If there is none.
+    """
+    from lifesafe.safety.beliefs import believed
+
+    path = run if run.is_file() else run / JOURNAL
+    if not path.exists():
+        raise JournalError(f"{run} records no search yet; {_BEGIN}.")
+    return believed(read_records(path, everything=False)).problem
+
+
+def _axes(words: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
+    axes: dict[str, tuple[Any, ...]] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        low, _, rest = text.partition(":")
+        high, _, unit = rest.partition(":")
+        try:
+            axis = (float(low), float(high), unit)
+        except ValueError as error:
+            raise ConfigError(f"An axis is given as NAME=LOW:HIGH or NAME=LOW:HIGH:UNIT; got {word!r}.") from error
+        if not equals or not name.strip() or name.strip() in axes:
+            raise ConfigError(f"Every --axis needs a name of its own, as in speed=0:2:m/s; got {word!r}.")
+        axes[name.strip()] = axis
+    return axes
+
+
+def point_of(text: str) -> dict[str, float]:
+    """Return a target from words such as "speed=0.5,gain=0.1".
+
+    Raises:
+        ConfigError: If a word is no name with a number.
+    """
+    point: dict[str, float] = {}
+    for word in text.split(","):
+        name, _, value = word.partition("=")
+        try:
+            number = float(value)
+        except ValueError as error:
+            raise ConfigError(f"A target is given as speed=0.5,gain=0.1, say; got {text!r}.") from error
+        if name.strip() in point:
+            raise ConfigError(f"{text!r} names {name.strip()} twice; give every axis once.")
+        point[name.strip()] = number
+    return point
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,31 @@
+"""Other limits for a search: where it begins under lower ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lifesafe.errors import NoSafeTargetError
+from lifesafe.operation.ladder import use
+from lifesafe.safety import Recommendation, SafeOptimizer
+from lifesafe.safety.problem import Target
+
+
+def starts_under(optimizer: SafeOptimizer, limits: Sequence[float]) -> list[Target]:
+    """Return the targets that are known to keep lower limits, those with the most room first.
+
+    Raises:
+        NoSafeTargetError: If there is no such target.
+    """
+
+    def room(target: Recommendation) -> float:
+        return use(target, limits)
+
+    known = sorted(optimizer.fit, key=room)
+    starts = [target.target for target in known if room(target) <= 1]
+    if not starts:
+        cheapest = f"; the cheapest may use {room(known[0]):.0%} of them" if known else ""
+        raise NoSafeTargetError(
+            f"None of the {len(optimizer.trials)} trials shows a target that keeps the lower limits"
+            f" {', '.join(f'{limit:g}' for limit in limits)}{cheapest}. Begin a run with these limits."
+        )
+    return starts
