@@ -1,21 +1,21 @@
-"""What happened in a run, from its journal: every trial with its prediction, and operation. Give its directory."""
+"""Print what happened in a run: every trial with its forecast, then operation. Give its directory."""
 
 import sys
-from pathlib import Path
 
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import read_events
-from lifesafe.report.history import journal_path
+from lifesafe import SafeOptimizer
+from lifesafe.journal import read_records
+from lifesafe.journal.store import journal_path
 
-path = journal_path(Path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo"))
-events = read_events(path)  # refuses a record that was edited; a writer may be at work
-optimizer = SafeOptimizer.replay(events, str(path))  # makes every decision again and compares
+records = read_records(journal_path(sys.argv[1] if len(sys.argv) > 1 else "runs/demo"))  # refuses an edited record
+optimizer = SafeOptimizer.replay(records)  # makes every decision again and compares
 
-predicted = {event.body["trial"]: event.body for event in events if event.kind == "asked"}
-for result in optimizer.trials:
-    body, mean = predicted[result.trial.number], result.episodes[:, 1].mean()
-    print(f"{body['trial']:3d} {body['stage']:8} cost {mean:6.2f}, predicted {body['lower'][1]} to {body['upper'][1]}")
+for tried in optimizer.trials:
+    (median, upper), *_ = tried.asked.forecasts[0].costs  # of the first cost at the center
+    own = tried.episodes[[point == tried.center for point in tried.points[: len(tried.episodes)]], 1]
+    print(
+        f"{tried.number:3d} {tried.asked.stage:8} charged {tried.asked.charge:.4f}, cost at the center {own.mean():5.1f},"
+        f" forecast {median:.1f}, 95 % below {upper:.1f}"
+    )
 print("best:", optimizer.best)
-for kind, body in optimizer.operation:
-    if kind != "served":
-        print(kind, body)
+for service in optimizer.history.services:
+    print("served:", service.target, "for", service.episodes, "episodes, mean returns", service.means, service.alarm or "")

@@ -18,18 +18,21 @@ def run(name: str, place: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_an_external_system_is_asked_told_and_operated_and_its_journal_read(tmp_path: Path) -> None:
-    assert "Recommendation(target=Returns(" in run("external_system.py", tmp_path)
-    told = run("read_journal.py", tmp_path, "runs/machine")
-    assert "  1 seed " in told
-    assert " 30 maximize" in told
-    assert "\nserving " in told
+@pytest.mark.parametrize(("promise", "stages"), [("trial", ("start", "search")), ("total", ("start", "newcomer"))])
+def test_an_external_system_is_asked_told_and_operated_and_its_journal_read(
+    promise: str, stages: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert "target=Returns(" in run("external_system.py", tmp_path, promise)
+    told = run("read_journal.py", tmp_path, f"runs/machine-{promise}")
+    assert "  1 start " in told
+    assert all(f" {stage} " in told for stage in stages)
+    assert "\nserved: " in told
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["quick_start.py", "custom_task.py"])
 def test_a_policy_is_trained_and_a_target_found(name: str, tmp_path: Path) -> None:
-    assert "Recommendation(target=Returns(" in run(name, tmp_path)
+    assert "target=Returns(" in run(name, tmp_path)
 
 
 def test_every_example_is_run_here() -> None:

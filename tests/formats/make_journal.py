@@ -1,4 +1,4 @@
-"""Write assets/journal-v1.sqlite: three trials on a tiny grid, the third still open.
+"""Write records of the present format into assets: one for each promise, with every kind of event in the first.
 
 Run it only before a format is released; a released file stays as it is:
 
@@ -7,28 +7,61 @@ Run it only before a format is released; a released file stays as it is:
 
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import VERSION
-from properties.runs import lively, quick
+from lifesafe.errors import GuaranteeWarning
+from lifesafe.journal import JOURNAL
+from lifesafe.journal.store import VERSION
+from lifesafe.operation import Operation
+from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
+from properties.runs import System, act, advance, system
 
 ASSETS = Path(__file__).parent / "assets"
 
 
+def name_of(promise: str) -> str:
+    """Return the name of the asset with this promise."""
+    return f"journal-v{VERSION}-{promise}.sqlite"
+
+
+def everything(optimizer: SafeOptimizer, plant: System) -> None:
+    """Let everything happen that a record can tell of."""
+    rng = np.random.default_rng(0)
+    advance(optimizer, plant, rng, 3)
+    for action in ("correct", "operate long", "ask", "tell", "limits", "tell", "beyond", "confirm", "retract", "tell"):
+        act(optimizer, plant, rng, action)
+    advance(optimizer, plant, rng, 3)
+    operation = Operation(optimizer)
+    operation.begin()
+    while (target := operation.target) is not None:
+        operation.tell([Returns(tuple(target)[0], (39.0,))] * 40)
+
+
+def some(optimizer: SafeOptimizer, plant: System) -> None:
+    """Let a search be made, and its best target be served."""
+    rng = np.random.default_rng(0)
+    advance(optimizer, plant, rng, 12)
+    act(optimizer, plant, rng, "operate")
+    optimizer.ask()
+
+
+MAKE = {
+    "trial": (everything, system(3, stop_at=40.0)),
+    "total": (some, system(3, promise="total", stop_at=40.0, episodes=300)),
+}
+
+
 def main() -> None:
-    system, rng = lively(np.random.default_rng(3), size=6), np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as place:
-        with SafeOptimizer.open(place, system.problem, quick()) as optimizer:
-            for _ in range(2):
-                trial = optimizer.ask()
-                assert trial is not None
-                optimizer.tell(trial, system.episodes(trial.index, trial.episodes, rng))
-            optimizer.ask()
-        ASSETS.mkdir(exist_ok=True)
-        shutil.copyfile(Path(place) / "journal.sqlite", ASSETS / f"journal-v{VERSION}.sqlite")
+    for promise, (make, plant) in MAKE.items():
+        with tempfile.TemporaryDirectory() as place, warnings.catch_warnings():
+            warnings.simplefilter("ignore", GuaranteeWarning)
+            with SafeOptimizer.open(place, plant.problem) as optimizer:
+                make(optimizer, plant)
+            shutil.copyfile(Path(place) / JOURNAL, ASSETS / name_of(promise))
 
 
 if __name__ == "__main__":

@@ -1,47 +1,96 @@
-"""Journals written by earlier versions are read, replayed and continued."""
+"""Committed records of the present format are read, replayed and continued; one of version 0.1 is refused."""
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from lifesafe.optimizer import SafeOptimizer, Stage
-from lifesafe.optimizer.journal import VERSION, read_events, verify
+from lifesafe.errors import JournalError
+from lifesafe.journal import JOURNAL, Journal, read_records
+from lifesafe.journal.events import KINDS, kind_of
+from lifesafe.journal.store import VERSION
+from lifesafe.operation import Operation
 from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
+from properties.runs import advance, system, visible
 
 ASSETS = Path(__file__).parent / "assets"
-JOURNALS = sorted(ASSETS.glob("journal-v*.sqlite"))
+RECORDS = sorted(ASSETS.glob(f"journal-v{VERSION}-*.sqlite"))
+OLD = ASSETS / "journal-v1.sqlite"
 
 
-@pytest.fixture(params=JOURNALS, ids=lambda path: path.stem)
+@pytest.fixture(params=RECORDS, ids=lambda path: path.stem)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A copy, since opening a journal writes beside it."""
-    shutil.copyfile(request.param, tmp_path / "journal.sqlite")
+    shutil.copyfile(request.param, tmp_path / JOURNAL)
     return tmp_path
 
 
-def test_there_is_a_journal_of_every_version() -> None:
-    assert [path.name for path in JOURNALS] == [f"journal-v{v}.sqlite" for v in range(1, VERSION + 1)]
-    assert all(path.stat().st_size < 200_000 for path in JOURNALS)
+def contents(directory: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in directory.iterdir()}
 
 
-def test_a_journal_is_whole_and_says_what_happened(place: Path) -> None:
-    assert verify(place / "journal.sqlite") == 6
-    kinds = [event.kind for event in read_events(place / "journal.sqlite")]
-    assert kinds == ["opened", "asked", "told", "asked", "told", "asked"]
+def test_there_is_a_small_record_of_each_promise_and_of_every_kind_of_event() -> None:
+    assert [path.stem for path in RECORDS] == [f"journal-v{VERSION}-{promise}" for promise in ("total", "trial")]
+    assert all(path.stat().st_size < 100_000 for path in ASSETS.iterdir())
+    assert {kind_of(record.event) for path in RECORDS for record in read_records(path)} == set(KINDS)
 
 
-def test_a_journal_is_replayed_and_continued(place: Path) -> None:
+def test_every_decision_and_snapshot_of_a_record_is_made_again(place: Path) -> None:
+    records = read_records(place / JOURNAL)
+    replayed = SafeOptimizer.replay(records)
+    with SafeOptimizer.open(place) as opened:
+        assert visible(opened) == visible(replayed)
+    assert len(replayed.trials) >= 9
+    assert replayed.history.served > 0
+
+
+def test_what_a_record_came_to_is_what_it_came_to_when_it_was_made(place: Path) -> None:
     with SafeOptimizer.open(place) as optimizer:
-        assert len(optimizer.trials) == 2
-        assert optimizer.trials[0].trial.stage is Stage.SEED
-        (trial,) = optimizer.open_trials
-        assert optimizer.ask() == trial
-        assert trial.number == 3
-        optimizer.tell(trial, [Returns(200.0, 2.0)] * trial.episodes)
-        assert optimizer.ask() is not None
+        operation = Operation(optimizer)
+        if optimizer.problem.promise == "trial":
+            assert (optimizer.history.served, len(optimizer.history.services)) == (1081, 3)
+            assert operation.halted is not None
+            assert [tried.number for tried in optimizer.trials if tried.retracted is not None] == [2, 6]
+        else:
+            assert optimizer.open_trial is not None
+            assert (optimizer.open_trial.number, optimizer.open_trial.stage) == (13, "test")
+            assert (operation.episodes, operation.halted) == (12, None)
+            assert optimizer.beliefs.certified == {(100.0, 0.0)}
+
+
+def test_a_run_goes_on_from_its_record(place: Path) -> None:
+    promise = read_records(place / JOURNAL)[0].event.problem["promise"]  # type: ignore[attr-defined]
+    plant, rng = system(3, stop_at=40.0, promise=promise), np.random.default_rng(0)
+    before = read_records(place / JOURNAL)
     with SafeOptimizer.open(place) as optimizer:
-        assert len(optimizer.trials) == 3
-        assert np.isfinite(optimizer.bands.lower).all()
-    assert verify(place / "journal.sqlite") == 8
+        told = len(optimizer.trials)
+        if optimizer.problem.promise == "trial":  # every start was withdrawn
+            optimizer.change_limits(39.0, [Returns(0.0, 20.0)])
+        assert advance(optimizer, plant, rng, 3) == 3
+        assert len(optimizer.trials) == told + 3
+        seen = visible(optimizer)
+    records = read_records(place / JOURNAL)
+    assert records[: len(before)] == before
+    assert visible(SafeOptimizer.replay(records)) == seen
+
+
+@pytest.mark.parametrize("use", [Journal.open, read_records, lambda path: SafeOptimizer.open(path.parent)])
+def test_a_record_of_version_0_1_is_refused_with_one_sentence_and_left_alone(use, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / JOURNAL
+    shutil.copyfile(OLD, path)
+    before = contents(tmp_path)
+    with pytest.raises(JournalError) as caught:
+        use(path)
+    assert str(caught.value) == f"{path} was recorded by lifesafe 0.1, which was never released; begin a new run."
+    assert contents(tmp_path) == before
+
+
+def test_a_record_of_a_later_version_is_refused(place: Path) -> None:
+    with closing(sqlite3.connect(place / JOURNAL)) as connection:
+        connection.execute(f"PRAGMA user_version = {VERSION + 1}")
+    with pytest.raises(JournalError, match=f"has journal format {VERSION + 1}, this lifesafe reads {VERSION}. Upgrade"):
+        SafeOptimizer.open(place)

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifesafe.cli.console import OK, Directory, Run, patience, print_json
-from lifesafe.errors import NoSafeTargetError
+from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.returns import Returns
+
+MANIFEST = "run.toml"
 
 if TYPE_CHECKING:
     from lifesafe.policies.export import ServedTarget
@@ -21,8 +23,9 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
 
     The directory that is written holds policy.onnx (one step of the policy, for any number of episodes at once),
     stepper.py (what keeps account between the steps; needs NumPy and ONNX Runtime, and no more) and policy.json (sizes,
-    versions, fingerprints; from a life, the target that it serves, its limits, and the stop). Before it is reported as written, it is held
-    against the policy itself over whole made-up episodes: if an action differs by more than 1e-4, nothing is written.
+    versions, fingerprints; from a life, the target that it serves, its limits, and the stop). Before it is reported as
+    written, it is held against the policy itself over whole made-up episodes: if an action differs by more than 1e-4,
+    nothing is written.
 
     Examples:
         lifesafe export runs/train-PointCircle-cdt-0
@@ -36,6 +39,11 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
         out: Directory to write; unless given, RUN/export, or POLICY-export beside a policy.
         json: Print the outcome as JSON.
     """
+    if (run / JOURNAL).exists() and not (run / MANIFEST).exists():
+        raise ConfigError(
+            f"The run in {run} was begun by `lifesafe ask` or SafeOptimizer: your system has the policy, and there is"
+            " none here to export."
+        )
     directory = out or beside(run)
     with patience("exporting"):
         # Learning and its tools are loaded only now, and that takes a while: --help must not wait for it.
@@ -43,11 +51,12 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
         from lifesafe.policies.export import TOLERANCE
         from lifesafe.policies.export import export as write
 
-        target = _served_target(run)
+        found = _served_target(run)
+        promise, target = (None, None) if found is None else found
         exported = write(load(run), directory, target)
     comparison = exported.comparison
     if json:
-        asked = None if target is None else asdict(target)
+        asked = None if target is None else asdict(target) | {"promise": promise}
         print_json({"directory": str(directory), "bytes": exported.size, "target": asked, **comparison._asdict()})
         return OK
     begin = "(reward, cost)" if target is None else "stepper.target()"
@@ -56,7 +65,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
     print(
         f"Export: {directory} ({exported.size / 1e6:.2f} MB)\n"
         f"Largest difference from the policy: {comparison.largest_difference:.1g} in {comparison.steps} steps of"
-        f" {comparison.episodes} episodes ({TOLERANCE:g} would be too much)\n{_words(target)}\n\n"
+        f" {comparison.episodes} episodes ({TOLERANCE:g} would be too much)\n{_words(target, promise)}\n\n"
         "To run it: pip install numpy onnxruntime, put stepper.py beside your program, and there\n\n"
         "    from stepper import Stepper\n"
         f'    stepper = Stepper("{directory.name}"); stepper.reset({begin})  # begin an episode\n'
@@ -66,8 +75,8 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
     return OK
 
 
-def _served_target(run: Path) -> ServedTarget | None:
-    """Return the target that a life operates, or will; none if it has none, or if there is no life in the directory."""
+def _served_target(run: Path) -> tuple[str, ServedTarget] | None:
+    """Return the promise of a life and the target that it operates, or will; none if there is no such target."""
     from lifesafe.operation import Operation
     from lifesafe.policies.export import ServedTarget
     from lifesafe.safety import SafeOptimizer
@@ -81,20 +90,21 @@ def _served_target(run: Path) -> ServedTarget | None:
         return None
     if not isinstance(target, Returns):  # halted
         return None
-    return ServedTarget(tuple(target), optimizer.problem.limits, optimizer.problem.stop_at)
+    problem = optimizer.problem
+    return problem.promise, ServedTarget(tuple(target), problem.limits, problem.stop_at)
 
 
-def _words(target: ServedTarget | None) -> str:
+def _words(target: ServedTarget | None, promise: str | None) -> str:
     if target is None:
         return "Target: none; this is no life, or it serves no target. Ask only for what was tried on your system."
     returns = ", ".join(f"{value:.5g}" for value in target.returns)
-    said = f"Target: ({returns}), found to keep the limit {_numbers(target.limits)}"
-    if target.stop_at is not None:
-        said += (
-            f" with the stop {_numbers(target.stop_at)}:\nan episode must end as soon as its cost reaches that; the loop"
-            " below sees to it"
-        )
-    return said
+    said = f"Target: ({returns}), found to keep the limit {_numbers(target.limits)} under the promise {promise}"
+    if target.stop_at is None:
+        return f"{said}."
+    return (
+        f"{said}, with the stop {_numbers(target.stop_at)}:\nan episode must end as soon as its cost reaches that; the"
+        " loop below sees to it."
+    )
 
 
 def _numbers(values: Sequence[float]) -> str:

@@ -100,8 +100,8 @@ def run(
         data: HDF5 file in the layout of DSRL; unless given, the task's own data.
         limit: Largest mean cost of an episode, one per cost; the task's own unless given.
         delta: Probability with which the promise may fail.
-        promise: What is promised. trial: no trial's mean cost exceeds a limit, under the model. total: what all episodes
-            have cost never exceeds what was allowed, without a model; needs --stop-at.
+        promise: What is promised. trial: no trial's mean cost exceeds a limit, under the model. total: what all
+            episodes have cost never exceeds what was allowed, without a model; needs --stop-at.
         stop_at: End every episode as soon as its cost reaches this, one per cost or one for all: two or three limits,
             say. The target is then found for episodes that are ended so.
         incident: Largest cost that one mishap adds, where there is no stop: 3 limits unless given. horizon: nothing is
@@ -191,9 +191,7 @@ def demo(
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
     known, search = task("PointCircle", limits=limit), Search(delta=delta, start="calm")
     say(f"Run: {out}")
-    with Lifetime.open(
-        out, known, config, data=known.dataset(), seed=seed, search=search, workers=workers
-    ) as life:
+    with Lifetime.open(out, known, config, data=known.dataset(), seed=seed, search=search, workers=workers) as life:
         rows = _live(life, 100, plain=True)
         code = _conclude(life, rows, json)
     path = out / "report.html"
@@ -249,8 +247,8 @@ def operate(
 ) -> int:
     """Serve the best target of a run under the watch, for so many more episodes.
 
-    Every episode and every verdict is recorded; episodes end at the stop, if the run has one. If the watch is sure that a cost is too high, the target is withdrawn
-    and a less costly one is served; when none is left, operation halts.
+    Every episode and every verdict is recorded; episodes end at the stop, if the run has one. If the watch is sure that
+    a cost is too high, the target is withdrawn and a less costly one is served; when none is left, operation halts.
 
     Examples:
         lifesafe operate runs/HopperVelocity-cdt-0 --episodes 1000
@@ -368,7 +366,7 @@ def _search(life: Lifetime) -> None:
 def _heading(optimizer: SafeOptimizer) -> str:
     limits = _limits(optimizer.problem.limits)
     left = "account" if optimizer.problem.promise == "total" else "risk left"
-    return f"trial  stage     episodes  {'targets (R, G)':34}  mean reward  {f'mean cost (limit {limits})':>20}  {left}"
+    return f"trial  stage     episodes  {'targets (R, G)':38}  mean reward  {f'mean cost (limit {limits})':>20}  {left}"
 
 
 def _line(optimizer: SafeOptimizer) -> str:
@@ -379,7 +377,7 @@ def _line(optimizer: SafeOptimizer) -> str:
         left = ", ".join(f"{held:.4g}" for held in optimizer.beliefs.account.holds).rjust(7)
     flag = "" if optimizer.beliefs.exceeded(tried) is None else "  ABOVE THE LIMIT"
     return (
-        f"{tried.number:5d}  {tried.asked.stage:8}  {len(tried.episodes):8d}  {_lottery(tried):34}  {reward:11.4g}"
+        f"{tried.number:5d}  {tried.asked.stage:8}  {len(tried.episodes):8d}  {_lottery(tried):38}  {reward:11.4g}"
         f"  {', '.join(f'{cost:.3g}' for cost in costs):>20}  {left}{flag}"
     )
 
@@ -387,8 +385,13 @@ def _line(optimizer: SafeOptimizer) -> str:
 def _lottery(tried: Tried) -> str:
     """Return the targets of a trial, with how many episodes each had if there are several."""
     drawn = Counter(tried.points[: len(tried.episodes)])
-    shown = [(f"({point[0]:.4g}, {', '.join(f'{cost:.3g}' for cost in point[1:])})", n) for point, n in drawn.items()]
-    return shown[0][0] if len(shown) == 1 else ", ".join(f"{n} x {words}" for words, n in shown)
+    points = [point for point in tried.asked.targets if point in drawn]  # the center first
+    for digits in (4, 5, 6):  # a scout near its center must not look like it
+        words = [f"({', '.join(f'{value:.{digits}g}' for value in point)})" for point in points]
+        if len(set(words)) == len(words):
+            break
+    counts = [drawn[point] for point in points]
+    return words[0] if len(words) == 1 else ", ".join(f"{n} x {word}" for n, word in zip(counts, words, strict=True))
 
 
 def _serve(
@@ -443,16 +446,15 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
                 "spent": optimizer.spent,
                 "delta": problem.delta,
                 "account": None if account is None else list(account.holds),
-                "held": optimizer.held,
-                "done": optimizer.done,
+                "held": None if optimizer.held is None else shell_words(optimizer.held),
+                "done": None if optimizer.done is None else shell_words(optimizer.done),
                 "rows": [asdict(row) for row in rows],
             }
         )
         return OK if fit and phase != "halted" else FOUND
     if rows:
         print(table([rows[0].headings(), *(row.cells() for row in rows)]) + "\n")
-    episodes = plural(optimizer.history.searched, "episode")
-    print(f"{plural(len(optimizer.trials), 'trial')} with {episodes}, {above} of them clearly above a limit.", end=" ")
+    print(_counted(optimizer, above), end=" ")
     limits = _limits(problem.limits)
     if all(problem.sure):
         print(f"Every single episode keeps the limit {limits} for sure.", end=" ")
@@ -465,7 +467,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     print(f"Phase: {phase.value}.")
     if optimizer.held is not None:
         print(
-            f"The search is held: {optimizer.held}. Look into it, then:"
+            f"The search is held: {shell_words(optimizer.held)}. Look into it, then:"
             f" lifesafe confirm {shlex.quote(str(life.directory))} --reason WHY"
         )
     elif optimizer.done is not None:
@@ -478,6 +480,19 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     elif life.optimizer.history.halted is not None:
         print(f"Operation has halted: {life.optimizer.history.halted.why}. {life.optimizer.history.halted.advice}")
     return OK if fit and phase != "halted" else FOUND
+
+
+def _counted(optimizer: SafeOptimizer, above: int) -> str:
+    """Return how many trials and episodes there were, and how many trials were clearly above a limit."""
+    told = f"{plural(len(optimizer.trials), 'trial')} with {plural(optimizer.history.searched, 'episode')}"
+    problem = optimizer.problem
+    if problem.promise == "total" or all(problem.sure):
+        return f"{told}."
+    after = sum(tried.asked.stage != "start" for tried in optimizer.trials)
+    if not after:
+        return f"{told}, all of them at a start."
+    verb = "is" if above < 2 else "are"
+    return f"{told}; of the {after} after the start, {above or 'none'} {verb} clearly above a limit."
 
 
 def _stopped(optimizer: SafeOptimizer) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,6 +18,7 @@ from lifesafe.journal.store import JOURNAL, read_records
 if TYPE_CHECKING:
     from lifesafe.preparation.planning import Plan
     from lifesafe.safety import Problem
+    from lifesafe.safety.beliefs import Beliefs
 
 Number = Annotated[float | None, tyro.conf.arg(metavar="NUMBER")]
 Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
@@ -42,8 +44,8 @@ class Beginning:
     """Without logs: the range of an axis, "speed=0:2:m/s", say; once for each. Axes named reward and cost (or cost 1,
     cost 2, ...) are returns that a policy is asked for; others are knobs of your system."""
     begin_at: Starts = ()
-    """A target that you know to be safe: "speed=0.5,gain=0.1"; may be given several times, the most trusted first. Taken
-    from the logs unless given."""
+    """A target that you know to be safe: "speed=0.5,gain=0.1"; may be given several times, the most trusted first.
+    Taken from the logs unless given."""
     rewards: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
     """Range in which the reward of an episode lies; needed if no axis is named reward."""
     delta: Number = None
@@ -165,12 +167,20 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
         raise ConfigError("Give either the directory of a run, or what a search would be begun with.")
     if run is None and begin.is_empty:
         raise ConfigError(f"There is nothing to plan; give the directory of a run, or {_BEGIN}.")
-    problem = begin.problem() if run is None else begun(journal_path(run))
+    if run is None:
+        problem, done = begin.problem(), 0
+    else:
+        beliefs = begun(journal_path(run))
+        problem, done = beliefs.problem, beliefs.searched
     made = planned(problem)
     if json:
-        print_json(asdict(made) | {"promise": problem.promise, "limits": list(problem.limits)})
+        shorter = {shell_words(change): count for change, count in made.shorter.items()}
+        more = {"shorter": shorter, "done": done, "promise": problem.promise, "limits": list(problem.limits)}
+        print_json(asdict(made) | more)
     else:
         print(described(made, problem))
+        if done:
+            print(f"Of them {done} are done; `lifesafe report {shlex.quote(str(run))}` shows what was found.")
     return OK
 
 
@@ -203,8 +213,8 @@ def show_plan(problem: Problem) -> None:
     say(described(planned(problem), problem))
 
 
-def begun(run: Path) -> Problem:
-    """Return the problem that the search in a directory was begun with, with the limits of now.
+def begun(run: Path) -> Beliefs:
+    """Return what is believed in the search in a directory.
 
     Raises:
         JournalError: If there is none.
@@ -214,7 +224,7 @@ def begun(run: Path) -> Problem:
     path = run if run.is_file() else run / JOURNAL
     if not path.exists():
         raise JournalError(f"{run} records no search yet; {_BEGIN}.")
-    return believed(read_records(path, everything=False)).problem
+    return believed(read_records(path, everything=False))
 
 
 def _axes(words: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:

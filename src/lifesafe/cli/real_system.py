@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import Positional
 
-from lifesafe.cli.console import FOUND, OK, Limits, Run, print_json, say
+from lifesafe.cli.console import FOUND, OK, Limits, Run, plural, print_json, say
 from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, show_plan
+from lifesafe.cli.settings import shell_words
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
 from lifesafe.journal.store import JOURNAL, journal_path
 from lifesafe.returns import Returns
@@ -44,8 +45,8 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
     How many episodes the search will take is then told on standard error. Where the cheap episodes of the logs look
     like luck, it does not begin.
 
-    When there is no trial, "trial" is null: "held" says what holds the search up until `lifesafe confirm`, or "done" why
-    it is over, and "best" is the target to operate.
+    When there is no trial, "trial" is null: "held" says what holds the search up until `lifesafe confirm`, or "done"
+    why it is over, and "best" is the target to operate.
 
     Examples:
         lifesafe ask runs/robot --data logs.hdf5 --limit 20 --stop-at 40
@@ -110,15 +111,15 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
             fewer = len(episodes) < opened.episodes
             way = "; add --early if you ended it after the first of them" if fewer else ""
             raise TrialError(
-                f"Got {len(episodes)} episodes, and trial {trial} has {opened.episodes} targets. Tell one episode for"
-                f" each, in their order{way}."
+                f"Got {plural(len(episodes), 'episode')}, and trial {trial} has {plural(opened.episodes, 'target')}."
+                f" Tell one episode for each, in their order{way}."
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GuaranteeWarning)  # told below, with the way out
             optimizer.tell(opened, episodes)
         tried, held = optimizer.trials[-1], optimizer.held
         if json:
-            print_json({**_told(tried), "held": held, "stage": optimizer.stage})
+            print_json({**_told(tried), "held": _in_shell(held), "stage": optimizer.stage})
         else:
             print(_told_words(tried))
     if held is not None:
@@ -151,16 +152,15 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
         held = optimizer.held
         optimizer.confirm(reason)
         if json:
-            print_json({"held_before": held, "held": optimizer.held, "stage": optimizer.stage, "done": optimizer.done})
+            now = {"held": _in_shell(optimizer.held), "stage": optimizer.stage, "done": _in_shell(optimizer.done)}
+            print_json({"held_before": _in_shell(held), **now})
         else:
             left = f"it is over: {optimizer.done}" if optimizer.done else "it goes on"
-            print(f"The search was held ({held}); {left}.")
+            print(shell_words(f"The search was held ({held}); {left.removesuffix('.')}."))
     return OK
 
 
-def retract(
-    run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False
-) -> int:
+def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False) -> int:
     """Take back what was told of a trial, because it was wrong and not because of what it showed.
 
     Two files were swapped, a sensor was unplugged, the wrong machine was measured. With a file the true episodes take
@@ -189,15 +189,17 @@ def retract(
         tried = optimizer.history.trials.get(trial)
         if tried is not None and not tried.is_open and episodes is not None and len(episodes) != tried.was_told:
             raise TrialError(
-                f"Got {len(episodes)} episodes, and {tried.was_told} were told of trial {trial}; give the true returns"
-                " of the same ones, in their order."
+                f"Got {plural(len(episodes), 'episode')}, and {tried.was_told} were told of trial {trial}; give the"
+                " true returns of the same ones, in their order."
             )
         optimizer.retract(trial, reason, episodes)
         known = 0 if episodes is None else len(episodes)
         if json:
-            print_json({"trial": trial, "known": known, "held": optimizer.held, "stage": optimizer.stage})
+            held = _in_shell(optimizer.held)
+            print_json({"trial": trial, "known": known, "held": held, "stage": optimizer.stage})
         else:
-            now = "nothing is known of it any more" if episodes is None else f"{known} true episodes take its place"
+            now = f"its true returns count: {plural(known, 'episode')}"
+            now = "nothing is known of it any more" if episodes is None else now
             print(f"Trial {trial} is retracted; {now}.")
         if optimizer.held is not None:
             say(_held_words(run, optimizer.held))
@@ -338,8 +340,8 @@ def _asked(optimizer: SafeOptimizer) -> dict[str, Any]:
         "promise": problem.promise,
         "limits": list(problem.limits),
         "stop_at": None if problem.stop_at is None else list(problem.stop_at),
-        "held": optimizer.held,
-        "done": optimizer.done,
+        "held": _in_shell(optimizer.held),
+        "done": _in_shell(optimizer.done),
         "best": None
         if best is None
         else {
@@ -357,9 +359,11 @@ def _told(tried: Tried) -> dict[str, Any]:
 
 def _told_words(tried: Tried) -> str:
     reward, *costs = tried.episodes.mean(axis=0).tolist()
-    of = "" if len(tried.episodes) == len(tried.points) else f" of {len(tried.points)}"
+    told = plural(len(tried.episodes), "episode")
+    if len(tried.episodes) < len(tried.points):
+        told = f"{len(tried.episodes)} of {plural(len(tried.points), 'episode')}"
     return (
-        f"Trial {tried.number}: {len(tried.episodes)}{of} episodes, mean reward {reward:.4g}, mean cost"
+        f"Trial {tried.number}: {told}, mean reward {reward:.4g}, mean cost"
         f" {', '.join(f'{cost:.4g}' for cost in costs)} (limit {_numbers(tried.limits)})."
     )
 
@@ -367,9 +371,14 @@ def _told_words(tried: Tried) -> str:
 def _held_words(run: Path, held: str) -> str:
     directory = shlex.quote(str(run))
     return (
-        f"The search is held: {held}. Look at the system. Then `lifesafe confirm {directory} --reason WHY` lets it go"
-        f" on, or `lifesafe retract {directory} TRIAL --reason WHY` takes back a trial that was mistold."
+        f"The search is held: {shell_words(held)}. Look at the system. Then `lifesafe confirm {directory} --reason"
+        f" WHY` lets it go on, or `lifesafe retract {directory} TRIAL --reason WHY` takes back a trial that was"
+        " mistold."
     )
+
+
+def _in_shell(text: str | None) -> str | None:
+    return None if text is None else shell_words(text)
 
 
 def _plain(target: Target) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import itertools
 import re
 import textwrap
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 import tyro
@@ -23,12 +23,20 @@ Numbers = Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")]
 Incident = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER|horizon")]
 
 _OPTIONS = "stop_at|largest_step|largest|incident|promise|delta|episodes|seed|level|rewards|horizon|start"
-_PYTHON = (  # what messages of the package say in Python's words, and how the shell says it
-    (re.compile(rf"\b({_OPTIONS}) = ['\"](\w+)['\"]"), r"--\1 \2"),
-    (re.compile(r"\b(stop_at|largest_step) = ((?:[\d.e+-]+, )*\d[\d.e+-]*\d|\d)"), r"--\1 \2"),
-    (re.compile(r"\b(stop_at|largest_step)\b"), r"--\1"),
+_NUMBER = r"-?\d(?:[\d.e+-]*\d)?"
+_PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    # What messages of the package say in Python's words, and how the shell says it.
+    (re.compile(r"\((-?[\d.e+-]+(?:, -?[\d.e+-]+)*),?\)"), lambda found: _shell_numbers(found[1])),
+    (re.compile(r"rewards = \(low, high\)"), "--rewards LOW HIGH"),
+    (re.compile(rf"(?<![\w.-])({_OPTIONS}) = ['\"](\w+)['\"]"), r"--\1 \2"),
+    (
+        re.compile(rf"(?<![\w.-])({_OPTIONS}) = ({_NUMBER}(?:, {_NUMBER})*)"),
+        lambda found: f"--{found[1]} {found[2].replace(',', '')}",
+    ),
+    (re.compile(r"(?<![\w.-])(stop_at|largest_step)\b"), r"--\1"),
+    (re.compile(rf"(?<![\w.-])({_OPTIONS})(?= (?:must|are given) )"), r"--\1"),
+    (re.compile(r"(?<= or )incident(?=, not both)"), "--incident"),
     (re.compile(r"(needs |\()(largest)(?=[:)])"), r"\1--\2"),
-    (re.compile(rf"\b({_OPTIONS}) = (?=[\d(])"), r"--\1 "),
 )
 
 
@@ -118,3 +126,11 @@ def shell_words(text: str) -> str:
     for pattern, words in _PYTHON:
         text = pattern.sub(words, text)
     return re.sub(r"--\w+", lambda match: match.group().replace("_", "-"), text)
+
+
+def _shell_numbers(text: str) -> str:
+    """Return the numbers of a tuple of Python as the shell takes them: `1.0, 2.5` becomes `1 2.5`."""
+    try:
+        return " ".join(f"{float(word):g}" for word in text.split(","))
+    except ValueError:
+        return f"({text})"

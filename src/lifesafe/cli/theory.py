@@ -6,7 +6,7 @@ import shlex
 from dataclasses import asdict
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -15,19 +15,16 @@ from tyro.conf import Positional
 from lifesafe._files import write_atomic
 from lifesafe.cli.console import FOUND, OK, OutFile, bar, patience, print_json, progress_lines, say, table
 from lifesafe.errors import ConfigError
-from lifesafe.lab.coverage.deployment import Judge, Outcome, Row, draw_world, problem_for, search
-from lifesafe.lab.coverage.simulation import simulate
-from lifesafe.lab.coverage.suite import SUITES
-from lifesafe.lab.coverage.table import markdown, summarize
-from lifesafe.lab.coverage.worlds import World
 from lifesafe.returns import Returns, return_names
 from lifesafe.safety.problem import EPISODES, Promise
 from lifesafe.safety.recommendation import Recommendation
 from lifesafe.safety.search import SafeOptimizer, Trial
 from lifesafe.theory.budget import trial_budget
 from lifesafe.theory.kernels import Kernel
-from lifesafe.theory.laboratory import CASES, Settings, make_case, study
-from lifesafe.theory.laboratory.table import markdown as theorem1_table
+
+if TYPE_CHECKING:
+    from lifesafe.lab.coverage.deployment import Judge, Outcome
+    from lifesafe.lab.coverage.worlds import World
 
 _MOST_CANDIDATES = 10_000  # of `theory budget`; the information gain looks at all pairs
 
@@ -145,6 +142,8 @@ def theory_theorem1(
     # matplotlib is loaded only to draw: it takes longer than all else.
     from lifesafe.report.figures import save
     from lifesafe.report.theorem1_figure import theorem1_figure
+    from lifesafe.theory.laboratory import CASES, Settings, make_case, study
+    from lifesafe.theory.laboratory.table import markdown as theorem1_table
 
     settings = Settings(datasets=datasets, episodes=episodes, coverage=coverage, seed=seed)
     names = list(CASES) if case == "all" else [case]
@@ -204,6 +203,11 @@ def theory_coverage(
             directory of all outcomes.
         json: Print the numbers as JSON.
     """
+    # The machines need much of SciPy, which takes longer to load than all else: --help must not wait for it.
+    from lifesafe.lab.coverage.simulation import simulate
+    from lifesafe.lab.coverage.suite import SUITES
+    from lifesafe.lab.coverage.table import markdown, summarize
+
     every, needed = SUITES[suite]
     rows = [row for row in every if family in (None, row.family)]
     if not rows:
@@ -277,6 +281,8 @@ def theory_simulate(
         episodes: Real episodes that the search takes at most.
         json: Print the outcome as JSON.
     """
+    from lifesafe.lab.coverage.deployment import Judge, Row, draw_world, problem_for, search
+
     row = Row(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
     world = draw_world(row, seed)
     judge = Judge(row, world)
@@ -310,7 +316,8 @@ def _story(judge: Judge, outcome: Outcome, best: Recommendation | None) -> str:
     world, promise = judge.world, judge.row.promise
     names = zip(return_names(len(world.limits))[1:], world.limits, strict=True)
     rows = [("", "true reward", *(f"true {name}, limit {limit:g}" for name, limit in names))]
-    found = {"start": world.start, "recommended": best and best.point, "best that can be found": judge.reference.target}
+    recommended = None if best is None else best.point
+    found = {"start": world.start, "recommended": recommended, "best that can be found": judge.reference.target}
     for name, point in found.items():
         if point is not None:
             reward, *costs = judge.means(point)

@@ -20,11 +20,11 @@ Episode = tuple[float, ...]
 """Reward, then every cost."""
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower, forbid_unknown_fields=True):
     """Anything that happened."""
 
 
-class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+class Forecast(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was expected of a target when it was asked for."""
 
     reward: tuple[float, float]
@@ -127,7 +127,7 @@ class Halted(Event):
     advice: str
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True):
+class Totals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the episodes of one service add up to."""
 
     episodes: int
@@ -141,10 +141,6 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(Event):
     """What all served episodes up to here add up to, so that opening a run need not read them again."""
 
-    through: int
-    """Number of the last event that is summed up."""
-    chain: str
-    """Fingerprint of that event, and so of all before it."""
     services: tuple[Totals, ...]
     """One for each `Serving` so far."""
     watch: dict[str, Any]

@@ -226,13 +226,18 @@ class History:
         event, number, time = record.event, record.number, record.time
         match event:
             case e.Opened():
+                if self.opened is not None:
+                    raise JournalError("The run was opened twice; the record is not whole.")
                 self.opened, self.limits = event, tuple(event.problem["limits"])
             case e.Asked():
+                if event.trial in self.trials or self.open is not None:
+                    raise JournalError(f"Trial {event.trial} was asked for twice, or while another was open.")
                 self.trials[event.trial] = Tried(event, self.limits, time, number)
             case e.Told():
                 tried = self._tried(event.trial)
                 if not tried.is_open:
                     raise JournalError(f"Trial {event.trial} was told twice; the record is not whole.")
+                _check_count(tried, event.episodes)
                 tried.told, tried.told_at, tried.told_number = event.episodes, time, number
                 tried.first_told, tried.was_told = event.episodes, len(event.episodes)
                 self.halted, self.judged_at = None, number  # there is new evidence since
@@ -242,6 +247,7 @@ class History:
                     raise JournalError(
                         f"Trial {event.trial} was retracted twice, or never told; the record is not whole."
                     )
+                _check_count(tried, event.episodes or ())
                 tried.retracted, tried.retracted_number, tried.told = event, number, event.episodes
                 self.judged_at = number
             case e.Confirmed():
@@ -262,6 +268,11 @@ class History:
             case e.Halted():
                 self.halted = event
             case e.Snapshot():
+                if len(event.services) != len(self.services):
+                    raise JournalError(
+                        f"A snapshot sums up {len(event.services)} services, and there were {len(self.services)}; the"
+                        " record is not whole."
+                    )
                 self.snapshot, self.recent = event, []
                 for service, totals in zip(self.services, event.services, strict=True):
                     service.restore(totals)
@@ -278,3 +289,11 @@ class History:
         if number not in self.trials:
             raise JournalError(f"Trial {number} was told and never asked for; the record is not whole.")
         return self.trials[number]
+
+
+def _check_count(tried: Tried, episodes: tuple[Episode, ...]) -> None:
+    if len(episodes) > len(tried.asked.tickets):
+        raise JournalError(
+            f"Trial {tried.number} was told {len(episodes)} episodes and asked for {len(tried.asked.tickets)}; the"
+            " record is not whole."
+        )

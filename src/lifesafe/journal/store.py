@@ -21,7 +21,7 @@ import sqlite3
 import stat
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -279,7 +279,8 @@ def _load(path: Path, connection: sqlite3.Connection, *, everything: bool) -> tu
     try:
         connection.execute("BEGIN")  # one snapshot for events and head
         _check_format(path, connection)
-        records.extend(_chain(path, _rows(connection, everything=everything)))
+        with closing(_rows(connection, everything=everything)) as rows:  # before the connection is closed
+            records.extend(_chain(path, rows))
         heads = connection.execute("SELECT count, CAST(hash AS TEXT) FROM head").fetchall()
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
@@ -296,7 +297,7 @@ def _load(path: Path, connection: sqlite3.Connection, *, everything: bool) -> tu
     return records, number, last
 
 
-def _rows(connection: sqlite3.Connection, *, everything: bool) -> Iterator[Row]:
+def _rows(connection: sqlite3.Connection, *, everything: bool) -> Generator[Row, None, None]:
     """Return the rows to read; each that does not follow the one before it has the fingerprint of its predecessor."""
     snapshot = None if everything else connection.execute(_LAST_SNAPSHOT).fetchone()[0]
     if snapshot is None:

@@ -219,11 +219,9 @@ class Operation:
 
     def _summarize(self) -> None:
         assert self.watch is not None
-        journal, history, account = self._optimizer.journal, self._optimizer.history, self._optimizer.beliefs.account
+        history, account = self._optimizer.history, self._optimizer.beliefs.account
         self._optimizer.record(
             e.Snapshot(
-                through=0 if journal is None else journal.count,
-                chain="" if journal is None else journal.head,
                 services=tuple(service.totals for service in history.services),
                 watch=self.watch.to_plain(),
                 account=() if account is None else account.holds,

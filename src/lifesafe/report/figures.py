@@ -154,7 +154,7 @@ def draw_plane(ax: Axes, reading: Reading, plane: Plane, moment: Moment) -> None
         ax.pcolormesh(x, y, grid, cmap=colors, norm=norm, rasterized=True)
     else:
         places = np.array([plane.place(point) for point in reading.problem.targets])
-        ax.scatter(*places.T, c=kinds, cmap=colors, norm=norm, marker="s", s=60, linewidths=0)
+        ax.scatter(places[:, 0], places[:, 1], c=kinds, cmap=colors, norm=norm, marker="s", s=60, linewidths=0)
     for tried in reading.history.told:
         if tried.number <= moment.trial:
             color, marker = STAGES[tried.asked.stage]
@@ -286,7 +286,8 @@ _LEGEND: dict[str, object] = {
 def _took(reading: Reading) -> str:
     """Return how many real episodes it took, and how they ended."""
     tally = reading.tally
-    told = f"{plural(tally.total, 'real episode')}: {tally.start} start, {tally.search} search, {tally.operation:,} operation"
+    told = f"{plural(tally.total, 'real episode')}: {tally.start} start, {tally.search} search"
+    told += f", {tally.operation:,} operation" if tally.operation else ""
     if tally.counted:
         told += f"; {percent(tally.above / tally.counted)} cost more than a limit, the worst"
         told += f" {', '.join(number(each) for each in tally.largest)} ({', '.join(dict.fromkeys(tally.where))})"
@@ -360,5 +361,5 @@ def _trial_axis(ax: Axes, last: int) -> None:
 def _plain_axes(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL)
-    ax.xaxis.label.set_size(NORMAL)
-    ax.yaxis.label.set_size(NORMAL)
+    ax.xaxis.label.set_fontsize(NORMAL)
+    ax.yaxis.label.set_fontsize(NORMAL)

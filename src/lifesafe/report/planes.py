@@ -20,7 +20,7 @@ from lifesafe.safety.ledger import moments, risks
 MOMENTS = 6
 """Moments at which a plane is shown."""
 LIKELY = 0.25
-"""Risk up to which a target is drawn as one that likely keeps all limits. Before anything is known it is about a half."""
+"""Risk up to which a target is drawn as one that likely keeps all limits. At first, it is about a half."""
 _CELLS = (48, 36)  # of a plane, across and upwards
 _MOST_AXES = 3  # with more there are too many planes to look at
 _SHARE = 0.2  # of delta: what is operated under the promise "trial" has at most this risk
@@ -92,7 +92,7 @@ def planes(reading: Reading) -> tuple[Plane, ...]:
 
 
 def small_risk(problem: Problem) -> float:
-    """Return the risk up to which a target is drawn as safe: what is operated may have that, if nothing is certified."""
+    """Return the risk up to which a target is drawn as safe: what is operated under "trial" has at most this."""
     return _SHARE * problem.delta
 
 

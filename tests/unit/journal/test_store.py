@@ -1,7 +1,7 @@
-import base64
+"""The journal: what was written comes back, what was changed is found, one writer, and no kill loses anything."""
+
 import hashlib
 import json
-import math
 import os
 import random
 import shutil
@@ -12,26 +12,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lifesafe.errors import JournalError
-from lifesafe.optimizer.journal import (
-    APPLICATION_ID,
-    GENESIS,
-    VERSION,
-    Event,
-    Journal,
-    export_lines,
-    read_events,
-    verify,
-)
+from lifesafe.journal import Journal, Record, read_records
+from lifesafe.journal.events import Asked, Confirmed, Event, Forecast, Limited, Opened, Served, Serving, Snapshot, Told
+from lifesafe.journal.store import APPLICATION_ID, GENESIS, VERSION, export_lines
 
 TRIGGERS = ("no_update", "no_delete", "no_replace")
 
@@ -41,11 +31,27 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "journal.sqlite"
 
 
-def write(path: Path, events: int = 5) -> tuple[Event, ...]:
-    with Journal.open(path) as journal:
-        for trial in range(events):
-            journal.append("told", {"trial": trial, "reward": trial / 3})
-        return journal.events
+def told(trial: int = 1) -> Told:
+    return Told(trial=trial, episodes=((trial / 3, 0.0),))
+
+
+def long() -> Confirmed:
+    """An event of some size."""
+    return Confirmed(reason="x" * 5000)
+
+
+def write(path: Path, events: int = 5) -> list[Record]:
+    journal, before = Journal.open(path)
+    with journal:
+        return before + [journal.append(told(trial)) for trial in range(events)]
+
+
+def lines(path: Path) -> list[str]:
+    return list(export_lines(path))
+
+
+def count(path: Path) -> int:
+    return len(read_records(path))
 
 
 def edit(path: Path, *statements: str) -> None:
@@ -81,163 +87,183 @@ def output(script: str, *arguments: object) -> list[str]:
 # What is written comes back.
 
 
-def test_events_come_back_as_they_were_written(path: Path) -> None:
-    body = {
-        "reward": 0.1 + 0.2,
-        "costs": [1e-308, -0.0, 1.7976931348623157e308],
-        "stage": "explore",
-        "ok": None,
-    }
-    with Journal.open(path) as journal:
-        event = journal.append("told", body, attachment=b"\x00grid\xff")
-        assert journal.events == (event,)
-    (again,) = read_events(path)
-    assert again == event
-    assert again.body == body
-    assert math.copysign(1, again.body["costs"][1]) == -1
-    assert (again.number, again.kind, again.attachment) == (1, "told", b"\x00grid\xff")
-    assert again.time.endswith("+00:00")
-    assert len(again.time) == len("2025-01-01T00:00:00.000000+00:00")
+# What is written comes back.
 
 
-def test_an_empty_attachment_is_not_a_missing_one(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {}, attachment=b"")
-        journal.append("told", {})
-    assert [event.attachment for event in read_events(path)] == [b"", None]
+def test_every_kind_of_event_comes_back_as_it_was_written(path: Path) -> None:
+    forecast = Forecast(reward=(0.1 + 0.2, 1e-308), costs=((1.0, 2.0),), risk=0.05)
+    events: list[Event] = [
+        Opened(problem={"limits": [20.0], "targets": None, "promise": "trial"}, version="1.0"),
+        Asked(
+            trial=1, stage="start", targets=((200.0, 2.0),), tickets=(0, 0), charge=0.0, paid=(), allowance=0.05,
+            forecasts=(forecast,),
+        ),
+        Told(trial=1, episodes=((1.7976931348623157e308, -0.0), (0.1 + 0.2, 5e-324))),
+        Confirmed(reason="\u00e4 \U0001f600 \n\0"),
+    ]  # fmt: skip
+    journal, _ = Journal.open(path)
+    with journal:
+        written = [journal.append(event) for event in events]
+    read = read_records(path)
+    assert read == written
+    assert [record.event for record in read] == events
+    assert str(read[2].event.episodes[0][1]) == "-0.0"  # type: ignore[attr-defined]
+    assert [record.number for record in read] == [1, 2, 3, 4]
+    assert all(len(record.time) == len("2025-01-01T00:00:00.000000+00:00") for record in read)
+    assert all(record.time.endswith("+00:00") for record in read)
 
 
-def test_reopening_continues_the_chain(path: Path) -> None:
+def test_reopening_hands_over_what_is_there_and_goes_on_with_the_chain(path: Path) -> None:
     first = write(path, 2)
-    with Journal.open(path) as journal:
-        assert journal.events == first
-        event = journal.append("limits", {"limits": [20.0]})
-    assert event.number == 3
-    assert read_events(path) == (*first, event)
-    assert verify(path) == 3
+    journal, found = Journal.open(path)
+    with journal:
+        assert found == first
+        assert (journal.count, journal.head) == (2, first[-1].hash)
+        record = journal.append(Limited(limits=(20.0,), starts=()))
+        assert (journal.count, journal.head) == (3, record.hash)
+    assert read_records(path) == [*first, record]
 
 
 def test_the_fingerprint_covers_everything_and_the_fingerprint_before(path: Path) -> None:
     previous = GENESIS
-    with Journal.open(path) as journal:
-        events = [journal.append("asked", {"b": 1, "a": [0.5]}), journal.append("told", {}, attachment=b"x")]
-    for event, body in zip(events, ['{"a":[0.5],"b":1}', "{}"], strict=True):
-        attached = hashlib.sha256(event.attachment).hexdigest() if event.attachment else None
-        parts = [previous, event.number, event.kind, body, event.time, attached]
-        previous = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        assert event.hash == previous
+    body = '{"kind":"told","trial":7,"episodes":[[0.5,1.0]]}'
+    journal, _ = Journal.open(path)
+    with journal:
+        for number in (1, 2):
+            record = journal.append(Told(trial=7, episodes=((0.5, 1.0),)))
+            parts = [previous, number, "told", body, record.time]
+            previous = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+            assert record.hash == previous
 
 
 @pytest.mark.parametrize("name", ["with space.sqlite", "50%?mode=memory#.sqlite", "änderung"])
 def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, 1)
     assert os.listdir(tmp_path) == [name]
-    assert verify(tmp_path / name) == 1
+    assert count(tmp_path / name) == 1
 
 
 def test_a_closed_journal_is_one_file_and_reading_leaves_nothing_behind(path: Path) -> None:
     write(path)
     before = contents(path.parent)
-    verify(path)
+    read_records(path)
     assert list(before) == ["journal.sqlite"]
     assert contents(path.parent) == before
 
 
 def test_the_main_file_holds_every_event_while_the_journal_is_open(path: Path, tmp_path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {"trial": 1})
+    journal, _ = Journal.open(path)
+    with journal:
+        record = journal.append(told())
         shutil.copyfile(path, tmp_path / "copy")
-        assert read_events(tmp_path / "copy") == journal.events
+        assert read_records(tmp_path / "copy") == [record]
 
 
 def test_exported_lines_hold_all_of_each_event(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("asked", {"target": [0.1]})
-        event = journal.append("told", {"trial": 1}, attachment=b"grid")
-    first, second = map(json.loads, export_lines(path))
-    assert first["body"] == {"target": [0.1]}
-    assert first["attachment"] is None
-    assert {key: second[key] for key in ("number", "kind", "time", "hash")} == {
-        "number": 2, "kind": "told", "time": event.time, "hash": event.hash
+    (record,) = write(path, 1)
+    (line,) = map(json.loads, export_lines(path))
+    assert line == {
+        "number": 1, "kind": "told", "time": record.time, "hash": record.hash,
+        "body": {"kind": "told", "trial": 0, "episodes": [[0.0, 0.0]]},
     }  # fmt: skip
-    assert base64.b64decode(second["attachment"]["base64"]) == b"grid"
-    assert second["attachment"]["sha256"] == hashlib.sha256(b"grid").hexdigest()
 
 
-def test_an_event_does_not_change_with_the_body_it_was_made_from(path: Path) -> None:
-    body: dict[str, Any] = {"costs": [1.0]}
-    with Journal.open(path) as journal:
-        journal.append("told", body)
-        body["costs"].append(2.0)
-        assert journal.events == read_events(path)
-
-
-def test_tuples_become_lists_at_once_as_they_will_on_replay(path: Path) -> None:
-    with Journal.open(path) as journal:
-        assert journal.append("told", {"costs": (1.0, (2.0,))}).body == {"costs": [1.0, [2.0]]}
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=12,
-)
-
-
-@settings(max_examples=20, deadline=None)
-@given(bodies=st.lists(st.dictionaries(st.text(), JSON, max_size=4), max_size=4), attachment=st.binary())
-def test_any_json_round_trips(bodies: list[dict[str, Any]], attachment: bytes) -> None:
-    with tempfile.TemporaryDirectory() as directory, Journal.open(f"{directory}/j") as journal:
-        for body in bodies:
-            journal.append("told", body, attachment)
-        assert [repr(event.body) for event in read_events(f"{directory}/j")] == [
-            repr(event.body) for event in journal.events
-        ]
-        assert [event.body for event in journal.events] == bodies
-
-
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        ({"costs": [0.0, math.nan]}, r"body\['costs'\]\[1\] is nan"),
-        ({"a": {"b": math.inf}}, r"body\['a'\]\['b'\] is inf"),
-        ({"a": {1: 2}}, r"Key 1 in body\['a'\] is int"),
-        ({"a": {2.0}}, r"body\['a'\] is set"),
-        ({"a": b"x"}, r"body\['a'\] is bytes"),
-    ],
-)
-def test_a_body_that_json_cannot_hold_is_refused_and_named(path: Path, body: dict[str, Any], message: str) -> None:
-    with Journal.open(path) as journal:
-        with pytest.raises(JournalError, match=message):
-            journal.append("told", body)
-        assert journal.events == ()
-        journal.append("told", {})
-    assert verify(path) == 1
-
-
-@pytest.mark.parametrize("kind", ["", "two words", "a\nb"])
-def test_a_kind_is_one_word(path: Path, kind: str) -> None:
-    with Journal.open(path) as journal, pytest.raises(JournalError, match="one word"):
-        journal.append(kind, {})
+def test_an_event_that_cannot_be_written_changes_nothing(path: Path) -> None:
+    journal, _ = Journal.open(path)
+    with journal:
+        with pytest.raises(JournalError, match=r"told.episodes\[0\]\[1\] is nan"):
+            journal.append(Told(trial=1, episodes=((0.0, float("nan")),)))
+        assert (journal.count, journal.head) == (0, GENESIS)
+        assert journal.append(told()).number == 1
+    assert count(path) == 1
 
 
 def test_a_closed_journal_refuses_events(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {})
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told())
     journal.close()
     with pytest.raises(JournalError, match="not open"):
-        journal.append("told", {})
+        journal.append(told())
 
 
 def test_threads_may_append_to_one_journal(path: Path) -> None:
-    with Journal.open(path) as journal:
-        threads = [threading.Thread(target=lambda: [journal.append("told", {}) for _ in range(5)]) for _ in range(4)]
+    journal, _ = Journal.open(path)
+    with journal:
+        threads = [threading.Thread(target=lambda: [journal.append(told()) for _ in range(5)]) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        assert read_events(path) == journal.events
-        assert verify(path) == 20
+        assert [record.number for record in read_records(path)] == list(range(1, 21))
+
+
+# Served episodes that a snapshot sums up need not be read again.
+
+SERVING = Serving(target=(200.0, 2.0), why="the best", limits=(20.0,), level=0.01, largest=(61.0,), rung=0)
+SNAPSHOT = Snapshot(services=(), watch={}, account=())
+
+
+def serve(path: Path) -> list[Record]:
+    """Write a journal with two snapshots, and return its records."""
+    journal, _ = Journal.open(path)
+    with journal:
+        records = [journal.append(told()), journal.append(SERVING)]
+        for _ in range(2):
+            records += [journal.append(Served(episodes=((1.0, float(i)),))) for i in range(3)]
+            records.append(journal.append(SNAPSHOT))
+        records += [journal.append(told(2)), journal.append(Served(episodes=((1.0, 9.0),)))]
+    return records
+
+
+def test_opening_leaves_out_the_served_episodes_before_the_last_snapshot_and_nothing_else(path: Path) -> None:
+    records = serve(path)
+    journal, found = Journal.open(path)
+    journal.close()
+    assert [record.number for record in found] == [1, 2, 6, 10, 11, 12]
+    assert found == [record for record in records if record.number in (1, 2, 6, 10, 11, 12)]
+    assert read_records(path, everything=False) == found
+    assert read_records(path) == records
+    assert journal.count == 12
+
+
+def test_the_chain_goes_on_over_what_was_left_out(path: Path) -> None:
+    serve(path)
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told(3))
+    assert count(path) == 13
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE event SET body = body || ' ' WHERE number = 1", r"event 1 \(told\)"),
+        ("UPDATE event SET body = body || ' ' WHERE number = 6", r"event 6 \(snapshot\)"),
+        ("UPDATE event SET body = body || ' ' WHERE number = 10", r"event 10 \(snapshot\)"),
+        ("UPDATE event SET hash = 'abc' WHERE number = 9", r"event 10 \(snapshot\) or one before it was edited"),
+        ("DELETE FROM event WHERE number = 9", "event 7 is missing"),
+        ("DELETE FROM event WHERE number = 11", "event 11 is missing"),
+        ("DELETE FROM event WHERE number = 12", "event 12 is missing"),
+        ("UPDATE event SET body = body || ' ' WHERE number = 12", r"event 12 \(served\)"),
+    ],
+)
+def test_opening_checks_all_that_it_reads(path: Path, statement: str, message: str) -> None:
+    serve(path)
+    edit(path, statement)
+    for use in (Journal.open, read_records):
+        with pytest.raises(JournalError, match=message if use is Journal.open else "event"):
+            use(path)
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE event SET body = body || ' ' WHERE number = 4", "DELETE FROM event WHERE number = 4"]
+)
+def test_reading_everything_finds_a_change_among_served_episodes(path: Path, statement: str) -> None:
+    serve(path)
+    edit(path, statement)
+    with pytest.raises(JournalError, match="event 4"):
+        read_records(path)
 
 
 # What was changed is found.
@@ -250,7 +276,6 @@ def test_threads_may_append_to_one_journal(path: Path) -> None:
         (["UPDATE event SET body = body || ' ' WHERE number = 1"], r"event 1 \(told\)"),
         (["UPDATE event SET kind = 'asked' WHERE number = 2"], r"event 2 \(asked\)"),
         (["UPDATE event SET time = '2000-01-01' WHERE number = 4"], "event 4"),
-        (["UPDATE event SET attachment = x'00' WHERE number = 4"], "event 4"),
         (["UPDATE event SET hash = 'abc' WHERE number = 5"], "event 5 .* found abc"),
         (["UPDATE event SET hash = 7 WHERE number = 5"], "event 5 .* found 7"),
         (["UPDATE event SET body = x'fffe' WHERE number = 2"], "event 2"),
@@ -272,7 +297,7 @@ def test_threads_may_append_to_one_journal(path: Path) -> None:
             "event 2",
         ),
         (  # duplicated at the end
-            ["INSERT INTO event SELECT 6, kind, body, time, attachment, hash FROM event WHERE number = 5"],
+            ["INSERT INTO event SELECT 6, kind, body, time, hash FROM event WHERE number = 5"],
             "event 6",
         ),
         (["UPDATE head SET count = 4"], "head edited"),
@@ -286,7 +311,7 @@ def test_a_changed_event_is_found_and_named(path: Path, statements: list[str], m
     write(path)
     edit(path, *statements)
     before = contents(path.parent)
-    for use in (verify, read_events, export_lines, Journal.open):
+    for use in (read_records, lines, Journal.open):
         with pytest.raises(JournalError, match=message) as caught:
             use(path)
         assert str(path) in str(caught.value)
@@ -296,10 +321,10 @@ def test_a_changed_event_is_found_and_named(path: Path, statements: list[str], m
 def test_both_fingerprints_of_an_edited_event_are_named(path: Path) -> None:
     events = write(path)
     edit(path, "UPDATE event SET body = '{}' WHERE number = 3")
-    parts = [events[1].hash, 3, "told", "{}", events[2].time, None]
+    parts = [events[1].hash, 3, "told", "{}", events[2].time]
     expected = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
     with pytest.raises(JournalError, match=f"expected fingerprint {expected[:12]}, found {events[2].hash[:12]}"):
-        verify(path)
+        read_records(path)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +332,7 @@ def test_both_fingerprints_of_an_edited_event_are_named(path: Path) -> None:
     [
         "UPDATE event SET body = '{}' WHERE number = 2",
         "DELETE FROM event WHERE number = 5",
-        "INSERT OR REPLACE INTO event VALUES (5, 'told', '{}', '', NULL, '')",
+        "INSERT OR REPLACE INTO event VALUES (5, 'told', '{}', '', '')",
         "INSERT OR REPLACE INTO event SELECT * FROM event WHERE number = 1",
     ],
 )
@@ -318,44 +343,46 @@ def test_the_file_itself_refuses_changes(path: Path, statement: str) -> None:
         pytest.raises(sqlite3.IntegrityError, match="append-only"),
     ):
         connection.execute(statement)
-    assert verify(path) == 5
+    assert count(path) == 5
 
 
 def test_an_event_from_another_program_stops_the_writer(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {})
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told())
         edit(path, "UPDATE head SET count = 7")
         with pytest.raises(JournalError, match="changed by another program"):
-            journal.append("told", {})
+            journal.append(told())
         edit(path, "UPDATE head SET count = 1")
-        journal.append("told", {})
-    assert verify(path) == 2
+        journal.append(told())
+    assert count(path) == 2
 
 
 def test_a_file_removed_or_replaced_under_the_writer_stops_it(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {})
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told())
         aside = path.rename(path.with_name("aside"))
         with pytest.raises(JournalError, match="No such file"):
-            journal.append("told", {})
+            journal.append(told())
         shutil.copyfile(aside, path)
         with pytest.raises(JournalError, match="was replaced"):
-            journal.append("told", {})
+            journal.append(told())
         aside.rename(path)
-        assert journal.append("told", {}).number == 2
-    assert verify(path) == 2
+        assert journal.append(told()).number == 2
+    assert count(path) == 2
 
 
 def test_flipped_bits_are_found(path: Path) -> None:
     write(path, 40)
     whole = path.read_bytes()
     chance = random.Random(0)
-    events, found = read_events(path), 0
+    events, found = read_records(path), 0
     for _ in range(60):
         place, bit = chance.randrange(100, len(whole)), chance.randrange(8)
         path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
         try:
-            assert read_events(path) == events  # the bit was in unused space
+            assert read_records(path) == events  # the bit was in unused space
         except JournalError:
             found += 1
     assert found > 10
@@ -393,7 +420,7 @@ def truncated(path: Path, size: int) -> None:
         (lambda path: foreign(path, "WAL"), "another program"),
         (
             lambda path: foreign(path, "DELETE", f"PRAGMA application_id = {APPLICATION_ID}"),
-            "journal format 0",
+            "recorded by lifesafe 0.1, which was never released; begin a new run",
         ),
         (newer, f"journal format {VERSION + 1}, this lifesafe reads {VERSION}. Upgrade"),
         (lambda path: truncated(path, 50), r"cut short \(50 bytes\)"),
@@ -402,11 +429,11 @@ def truncated(path: Path, size: int) -> None:
         (lambda path: truncated(path, 9000), "not a whole journal"),
     ],
 )
-def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(path: Path, make: Any, message: str) -> None:
+def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(path: Path, make: Callable[[Path], object], message: str) -> None:
     path.parent.mkdir()
     make(path)
     before = contents(path.parent)
-    for use in (Journal.open, verify):
+    for use in (Journal.open, read_records):
         with pytest.raises(JournalError, match=message) as caught:
             use(path)
         assert str(path) in str(caught.value)
@@ -414,14 +441,14 @@ def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(path: Path, ma
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
-    for use in (Journal.open, verify):
+    for use in (Journal.open, read_records):
         with pytest.raises(JournalError, match="is a directory"):
             use(tmp_path)
 
 
 def test_a_missing_journal_cannot_be_read(path: Path) -> None:
     with pytest.raises(JournalError, match="No such file"):
-        read_events(path)
+        read_records(path)
     assert not path.parent.exists()
 
 
@@ -432,8 +459,9 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_new_journal_is_not_made_beside_the_newest_events_of_a_lost_one(path: Path) -> None:
-    with Journal.open(path) as journal:
-        journal.append("told", {})
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told())
         wal = Path(f"{path}-wal").read_bytes()
     path.unlink()
     Path(f"{path}-wal").write_bytes(wal)
@@ -446,26 +474,28 @@ def test_a_new_journal_is_not_made_beside_the_newest_events_of_a_lost_one(path: 
 
 HOLD = """
 import sys
-from lifesafe.optimizer.journal import Journal
-journal = Journal.open(sys.argv[1])
-journal.append("told", {"trial": 1})
+from lifesafe.journal import Journal
+from lifesafe.journal.events import Confirmed
+journal, _ = Journal.open(sys.argv[1])
+journal.append(Confirmed(reason="x"))
 print("ready", flush=True)
 sys.stdin.read()
 """
 
 
 def test_a_second_writer_in_the_same_process_is_refused(path: Path) -> None:
-    with Journal.open(path) as journal:
+    journal, _ = Journal.open(path)
+    with journal:
         with pytest.raises(JournalError, match=f"{path} is open for writing in process {os.getpid()}"):
             Journal.open(path)
-        journal.append("told", {})
-    with Journal.open(path) as journal:
-        assert len(journal.events) == 1
+        journal.append(told())
+    assert count(path) == 1
 
 
 def test_a_second_writer_under_another_name_is_refused(path: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(path)
-    with Journal.open(path), pytest.raises(JournalError, match="is open for writing"):
+    journal, _ = Journal.open(path)
+    with journal, pytest.raises(JournalError, match="is open for writing"):
         Journal.open(tmp_path / "link")
 
 
@@ -475,29 +505,32 @@ def test_a_second_writer_in_another_process_is_refused_until_the_first_is_killed
         assert holder.stdout.readline() == "ready\n"
         with pytest.raises(JournalError, match=f"open for writing in process {holder.pid}"):
             Journal.open(path)
-        assert verify(path) == 1
+        assert count(path) == 1
         holder.send_signal(signal.SIGKILL)
         holder.wait()
-        with Journal.open(path) as journal:
-            assert journal.append("told", {"trial": 2}).number == 2
+        journal, _ = Journal.open(path)
+        with journal:
+            assert journal.append(told(2)).number == 2
 
 
 def test_readers_see_each_event_while_the_writer_is_active(path: Path) -> None:
-    with Journal.open(path) as journal:
+    journal, _ = Journal.open(path)
+    with journal:
         for _ in range(5):
-            journal.append("told", {})
-            assert read_events(path) == journal.events
+            journal.append(told())
+            assert count(path) == journal.count
 
 
 FORK = """
 import os, signal, sys
 from lifesafe.errors import JournalError
-from lifesafe.optimizer.journal import Journal
-journal = Journal.open(sys.argv[1])
+from lifesafe.journal import Journal
+from lifesafe.journal.events import Confirmed
+journal, _ = Journal.open(sys.argv[1])
 reader, writer = os.pipe()
 if os.fork() == 0:
     try:
-        journal.append("told", {})
+        journal.append(Confirmed(reason="x"))
     except JournalError as error:
         print(error, flush=True)
     journal.close()
@@ -505,7 +538,7 @@ if os.fork() == 0:
     sys.stdin.read()
     os._exit(0)
 os.read(reader, 1)
-journal.append("told", {})
+journal.append(Confirmed(reason="x"))
 assert os.path.exists(sys.argv[1] + ".lock")
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -516,8 +549,9 @@ def test_a_forked_child_can_neither_write_nor_keep_the_lock(path: Path) -> None:
         assert process.stdout is not None
         assert "not open in this process" in process.stdout.readline()
         assert process.wait() == -signal.SIGKILL
-        with Journal.open(path) as journal:  # the child still lives
-            assert len(journal.events) == 1
+        journal, _ = Journal.open(path)
+        with journal:  # the child still lives
+            assert journal.count == 1
 
 
 # Killed at any moment.
@@ -525,17 +559,18 @@ def test_a_forked_child_can_neither_write_nor_keep_the_lock(path: Path) -> None:
 # A process per life, forked from one that has done the imports; the first life also makes the file.
 LIVES = """
 import os, random, signal, sys, time
-from lifesafe.optimizer.journal import Journal
+from lifesafe.journal import Journal
+from lifesafe.journal.events import Confirmed
 path, chance = sys.argv[1], random.Random(int(sys.argv[2]))
 for life in range(24):
     place = f"{path}/{life // 8}/journal.sqlite"
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
-        journal = Journal.open(place)
+        journal, _ = Journal.open(place)
         while True:
-            event = journal.append("told", {"life": life}, attachment=os.urandom(9000))
-            os.write(writer, f"{event.number} {event.hash}\\n".encode())
+            record = journal.append(Confirmed(reason=f"{life} {os.urandom(9000).hex()}"))
+            os.write(writer, f"{record.number} {record.hash}\\n".encode())
     os.close(writer)
     # Half of the lives end while opening, more or less; half while appending.
     start = os.read(reader, 1).decode() if life % 2 else ""
@@ -544,9 +579,10 @@ for life in range(24):
     os.waitpid(process, 0)
     with open(reader) as stream:
         acknowledged = [line.split() for line in (start + stream.read()).splitlines()]
-    with Journal.open(place) as journal:
-        found = {str(event.number): event.hash for event in journal.events}
-        mine = [event for event in journal.events if event.body["life"] == life]
+    journal, records = Journal.open(place)
+    journal.close()
+    found = {str(record.number): record.hash for record in records}
+    mine = [record for record in records if record.event.reason.split()[0] == str(life)]
     assert all(found[number] == digest for number, digest in acknowledged), (life, acknowledged, found)
     assert len(mine) - len(acknowledged) in (0, 1), (life, len(mine), len(acknowledged))
     print(len(acknowledged))
@@ -564,54 +600,57 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_path: P
 LIMITED = """
 import resource, sys
 from lifesafe.errors import JournalError
-from lifesafe.optimizer.journal import Journal, verify
-with Journal.open(sys.argv[1]) as journal:
+from lifesafe.journal import Journal, read_records
+from lifesafe.journal.events import Confirmed
+journal, _ = Journal.open(sys.argv[1])
+event = Confirmed(reason="x" * 5000)
+with journal:
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]  # only the soft limit is moved, so any hard one will do
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         while True:
-            journal.append("told", {}, attachment=bytes(5000))
+            journal.append(event)
     except JournalError as error:
         print(error)
-    before = journal.events
+    before = journal.count
     for _ in range(3):
         try:
-            journal.append("told", {}, attachment=bytes(5000))
+            journal.append(event)
         except JournalError:
             pass
-        assert journal.events == before
-        assert verify(sys.argv[1]) == len(before)
+        assert journal.count == before
+        assert len(read_records(sys.argv[1])) == before
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    assert journal.append("told", {}).number == len(before) + 1
-print(verify(sys.argv[1]))
+    assert journal.append(event).number == before + 1
+print(len(read_records(sys.argv[1])))
 """
 
 
 def test_a_file_size_limit_is_reported_and_appending_goes_on_when_it_is_lifted(path: Path) -> None:
-    message, count = output(LIMITED, path)
+    message, events = output(LIMITED, path)
     assert message.startswith(f"Cannot append to {path}: ")
-    assert int(count) > 5
-    assert verify(path) == int(count)
+    assert int(events) > 5
+    assert count(path) == int(events)
 
 
 def fill(journal: Journal) -> None:
     for _ in range(99):
-        journal.append("told", {}, attachment=bytes(5000))
+        journal.append(long())
 
 
 def test_a_full_disk_is_reported_and_appending_goes_on_when_there_is_room(small_disk: Path) -> None:
     path, ballast = small_disk / "journal.sqlite", small_disk / "ballast"
-    with Journal.open(path) as journal:
-        journal.append("told", {})
+    journal, _ = Journal.open(path)
+    with journal:
+        journal.append(told())
         ballast.write_bytes(bytes(100_000))
         with pytest.raises(JournalError, match=f"Cannot append to {path}: .*full.*Check free space"):
             fill(journal)
-        before = journal.events
-        assert read_events(path) == before
+        before = journal.count
+        assert count(path) == before
         ballast.unlink()
-        assert journal.append("told", {}).number == len(before) + 1
-        after = journal.events
-    assert read_events(path) == after
+        assert journal.append(told()).number == before + 1
+    assert count(path) == before + 1
 
 
 def test_a_journal_that_does_not_fit_is_reported_and_leaves_no_part_of_it(small_disk: Path) -> None:
@@ -625,15 +664,15 @@ def test_a_journal_that_does_not_fit_is_reported_and_leaves_no_part_of_it(small_
 UNPRIVILEGED = """
 import os, sys
 from lifesafe.errors import JournalError
-from lifesafe.optimizer.journal import Journal, read_events, verify
+from lifesafe.journal import Journal, read_records
 if os.geteuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
-for use in Journal.open, verify:
+for use in Journal.open, read_records:
     for path in sys.argv[1:]:
         try:
             result = use(path)
-            print(result if use is verify else "opened")
+            print(len(result) if use is read_records else "opened")
         except JournalError as error:
             print(error)
 """
@@ -675,14 +714,15 @@ def test_files_without_permission_are_reported(public: Path) -> None:
 
 
 def test_a_journal_that_another_program_has_locked_is_reported(path: Path) -> None:
-    with Journal.open(path) as journal, closing(sqlite3.connect(path, isolation_level=None)) as other:
+    journal, _ = Journal.open(path)
+    with journal, closing(sqlite3.connect(path, isolation_level=None)) as other:
         journal._connection.execute("PRAGMA busy_timeout = 10")
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(JournalError, match="database is locked"):
-            journal.append("told", {})
+            journal.append(told())
         other.execute("ROLLBACK")
-        assert journal.append("told", {}).number == 1
-        assert verify(path) == 1
+        assert journal.append(told()).number == 1
+        assert count(path) == 1
 
 
 def test_the_file_says_what_it_is(path: Path) -> None:

@@ -1,271 +1,427 @@
 """Operation: serves, learns, falls back, halts, and goes on after a crash at any event as if nothing had happened."""
 
-from dataclasses import replace
+import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lifesafe.errors import JournalError, NoSafeTargetError, TrialError
-from lifesafe.operation import MonitorConfig, Operation
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import JOURNAL, read_events
-from lifesafe.report.page.operated import Operated
+from lifesafe.errors import ConfigError, JournalError, NoSafeTargetError, TrialError
+from lifesafe.journal import JOURNAL, Journal, Record, read_records
+from lifesafe.journal import events as e
+from lifesafe.journal.events import Event, kind_of
+from lifesafe.operation import LEVEL, Operation
+from lifesafe.operation.watch import Watch, silent_mean
 from lifesafe.returns import Returns
-from properties.runs import Plant, advance, lively, quick
+from lifesafe.safety import SafeOptimizer
+from properties.runs import System, advance, system, until, visible
 
-BOUND = 400.0
-
-
-def searched(directory: Path | None = None, trials: int = 12) -> tuple[SafeOptimizer, Plant]:
-    """Return an optimizer at the end of its search, and its system."""
-    system = lively(np.random.default_rng(0), size=8, cost_bounds=(BOUND,))
-    schedule = quick(trials=trials, surprises=99)
-    optimizer = (
-        SafeOptimizer(system.problem, schedule)
-        if directory is None
-        else SafeOptimizer.open(directory, system.problem, schedule)
-    )
-    advance(optimizer, system, np.random.default_rng(1), trials)
-    return optimizer, system
+STOP, BOUND = 40.0, 41.0
+TOTAL: dict[str, Any] = {"promise": "total", "episodes": 300}
 
 
-def costly(count: int, cost: float = 90.0) -> list[Returns]:
+def searched(directory: Path | None = None, trials: int = 13, **settings: Any) -> tuple[SafeOptimizer, System]:
+    """Return an optimizer after so many trials, and its system; after all of them three targets are fit."""
+    plant = system(0, **{"stop_at": STOP, **settings})
+    optimizer = SafeOptimizer(plant.problem) if directory is None else SafeOptimizer.open(directory, plant.problem)
+    advance(optimizer, plant, np.random.default_rng(1), trials - len(optimizer.trials))
+    return optimizer, plant
+
+
+def returned(count: int, cost: float) -> list[Returns]:
     return [Returns(100.0, cost)] * count
 
 
-def test_the_best_certified_target_is_served() -> None:
+def kinds(optimizer: SafeOptimizer) -> list[str]:
+    """Return what happened in operation, in order."""
+    history = optimizer.history
+    found = [(service.number, "serving") for service in history.services]
+    found += [(service.alarm_number, "alarm") for service in history.services if service.alarm is not None]
+    return [kind for _, kind in sorted(found)] + (["halted"] if history.halted is not None else [])
+
+
+def test_the_best_target_is_served_and_looking_changes_nothing() -> None:
     optimizer, _ = searched()
     best = optimizer.best
     assert best is not None
     operation = Operation(optimizer)
-    assert operation.target is None  # looking changes nothing
+    assert (operation.target, operation.watch, operation.episodes) == (None, None, 0)
+    assert kinds(optimizer) == []
     assert operation.begin() == best.target
     assert operation.begin() == best.target
-    assert [kind for kind, _ in optimizer.operation] == ["serving"]
+    assert kinds(optimizer) == ["serving"]
 
 
-def test_each_episode_has_a_target_of_its_own_if_the_problem_is_dithered() -> None:
-    optimizer, _ = searched()
-    operation = Operation(optimizer)
-    with pytest.raises(TrialError, match="has not begun"):
-        operation.targets(1)
-    target = operation.begin()
-    assert operation.targets(3) == [target] * 3
-    optimizer._state.problem = replace(optimizer.problem, dither=0.05)
-    coming = operation.targets(6)
-    assert len(set(coming)) == 6
-    operation.tell([Returns(100.0, 0.0)] * 2)
-    assert operation.targets(4) == coming[2:]
-
-
-def test_safe_episodes_go_on_and_teach_the_model() -> None:
-    optimizer, system = searched()
+def test_safe_episodes_go_on_and_are_believed_at_once() -> None:
+    optimizer, plant = searched()
     operation = Operation(optimizer)
     target = operation.begin()
-    best = optimizer.best
+    best, rng = optimizer.best, np.random.default_rng(3)
     assert best is not None
-    rng = np.random.default_rng(3)
-    for _ in range(8):
-        verdict = operation.tell(system.episodes(best.index, 20, rng))
-        assert (verdict.alarm, verdict.next_target) == (None, target)
+    for done in range(1, 9):
+        verdict = operation.tell(plant.episodes([target] * 20, rng))
+        assert (verdict.target, verdict.alarm, verdict.next_target) == (target, None, target)
+        assert optimizer.beliefs.own[best.point].episodes == best.episodes + 20 * done
     assert operation.episodes == 160
-    own = optimizer._state.posterior.own_episodes(best.index)
-    assert len(own) == best.episodes + 140  # batches of 20, 40 and 80
-    assert len(optimizer._state.posterior.observations) == len(optimizer.trials) + 3
 
 
-def test_an_alarm_withdraws_the_target_and_falls_back_to_a_cheaper_one() -> None:
+def test_an_alarm_withdraws_the_target_and_falls_back_to_one_half_as_costly() -> None:
     optimizer, _ = searched()
     operation = Operation(optimizer)
     first = operation.begin()
-    before = {target.index: target.cost_upper for target in optimizer.fit}
-    verdict = operation.tell(costly(30))
+    before = {target.target: target.expected[0] for target in optimizer.fit}
+    verdict = operation.tell(returned(12, 39.0))
     assert verdict.alarm is not None
-    assert verdict.target == first
-    assert verdict.next_target not in (None, first)
-    kinds = [kind for kind, _ in optimizer.operation]
-    assert kinds == ["serving", "served", "alarm", "serving"]
-    was, now = (body for kind, body in optimizer.operation if kind == "serving")
-    assert before[now["index"]] < before[was["index"]]
-    assert optimizer.best is None or optimizer.best.index != was["index"]
-    assert not optimizer.safe[was["index"]]
+    assert (verdict.target, verdict.alarm.rule) == (first, "mean")
+    assert verdict.next_target == operation.target
+    assert verdict.next_target is not None
+    assert before[verdict.next_target] < 0.5 * 39.0
+    assert kinds(optimizer) == ["serving", "alarm", "serving"]
+    assert first not in [target.target for target in optimizer.fit]
+    assert optimizer.best is None or optimizer.best.target != first
 
 
-def test_when_nothing_is_left_operation_halts_and_says_why() -> None:
+def test_a_whole_ladder_errs_with_at_most_twice_the_level_of_its_first_rung() -> None:
+    optimizer, _ = searched()
+    operation = Operation(optimizer, level=0.02)
+    operation.begin()
+    while operation.target is not None:
+        operation.tell(returned(12, 39.0))
+    levels = [service.serving.level for service in optimizer.history.services]
+    assert levels == [0.02 / 2**rung for rung in range(len(levels))]
+    assert len(levels) > 1
+
+
+def test_when_nothing_is_left_operation_halts_and_says_why_and_what_to_do() -> None:
     optimizer, _ = searched()
     operation = Operation(optimizer)
     operation.begin()
     while operation.target is not None:
-        verdict = operation.tell(costly(30))
+        verdict = operation.tell(returned(12, 39.0))
     assert verdict.next_target is None
     assert operation.halted is not None
-    assert "no less costly target is certified" in operation.halted
-    with pytest.raises(TrialError, match="it has halted: after"):
-        operation.tell(costly(1))
-    assert Operation(optimizer).begin() is None
+    assert "no less costly target may be served" in operation.halted.why
+    assert "search again" in operation.halted.advice
+    with pytest.raises(TrialError, match="it has halted: alarm in episode"):
+        operation.tell(returned(1, 0.0))
+    assert (operation.begin(), Operation(optimizer).begin()) == (None, None)
 
 
-def test_without_a_certified_target_nothing_is_operated() -> None:
-    system = lively(np.random.default_rng(0), size=8, cost_bounds=(BOUND,))
-    with pytest.raises(NoSafeTargetError, match="No target is fit to be operated"):
-        Operation(SafeOptimizer(system.problem, quick())).begin()
+def test_what_has_not_paid_is_not_operated() -> None:
+    for promised in ({}, TOTAL):
+        optimizer = SafeOptimizer(system(0, stop_at=STOP, **promised).problem)
+        with pytest.raises(NoSafeTargetError, match="none that was tried has paid for its risk"):
+            Operation(optimizer).begin()
+        advance(optimizer, system(0, stop_at=STOP), np.random.default_rng(0), 1)
+        if optimizer.problem.promise == "trial":  # the start was tried, and pays with the next trial
+            with pytest.raises(NoSafeTargetError):
+                Operation(optimizer).begin()
+
+
+def test_under_the_promise_total_only_certified_targets_are_served() -> None:
+    optimizer, plant = searched(trials=30, **TOTAL)
+    assert {target.point for target in optimizer.fit} <= optimizer.beliefs.certified
+    assert len(optimizer.beliefs.tried) > len(optimizer.beliefs.certified)
+    operation = Operation(optimizer)
+    served = []
+    if optimizer.open_trial is not None:
+        optimizer.tell(optimizer.open_trial, plant.episodes(optimizer.open_trial.targets, np.random.default_rng(0)))
+    while optimizer.best is not None:
+        served.append(operation.begin())
+        operation.tell(returned(12, 39.0))
+        if operation.halted is not None:
+            break
+    assert set(served) <= {optimizer.problem.target(point) for point in optimizer.beliefs.withdrawn}
+    assert not optimizer.beliefs.certified & set(optimizer.beliefs.withdrawn)
 
 
 def test_before_it_begins_nothing_can_be_told() -> None:
     with pytest.raises(TrialError, match=r"has not begun; call begin\(\)"):
-        Operation(searched()[0]).tell(costly(1))
+        Operation(searched()[0]).tell(returned(1, 0.0))
 
 
-def test_an_impossible_cost_is_refused_and_nothing_is_recorded() -> None:
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, math.nan])
+def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
+    with pytest.raises(ConfigError, match="level must lie between 0 and 1"):
+        Operation(searched()[0], level)
+
+
+@pytest.mark.parametrize(
+    ("episodes", "message"),
+    [
+        (returned(1, -1.0), "costs are never negative"),
+        ([Returns(1.0, (1.0, 1.0))], "the problem has 1"),
+        ([], "no episodes"),
+        (returned(1, 401.0), "no episode can cost more than 400"),
+    ],
+)
+def test_what_cannot_have_been_returned_is_refused_and_nothing_is_recorded(
+    episodes: list[Returns], message: str
+) -> None:
+    optimizer, _ = searched(largest=400.0)
+    operation = Operation(optimizer)
+    operation.begin()
+    before = visible(optimizer)
+    with pytest.raises(TrialError, match=message):
+        operation.tell(episodes)
+    assert visible(optimizer) == before
+    assert operation.watch == Operation(optimizer).watch
+
+
+def test_an_episode_above_the_stop_withdraws_every_target_and_says_what_to_look_at(tmp_path: Path) -> None:
+    optimizer, _ = searched(tmp_path)
+    operation = Operation(optimizer)
+    operation.begin()
+    verdict = operation.tell([*returned(1, 0.0), *returned(1, BOUND + 1), *returned(1, 0.0)])
+    assert verdict.alarm is not None
+    assert (verdict.alarm.rule, verdict.alarm.episode) == ("bound", 2)
+    assert verdict.next_target is None
+    assert optimizer.fit == ()
+    assert optimizer.held is not None
+    assert "the stop did not work" in optimizer.held
+    assert operation.halted is not None
+    assert "once that is settled, confirm, and search again" in operation.halted.advice
+    optimizer.close()
+    with SafeOptimizer.open(tmp_path) as again:
+        assert (again.held, Operation(again).halted, again.fit) == (optimizer.held, operation.halted, ())
+
+
+def test_an_episode_above_the_stop_by_rounding_is_none() -> None:
     optimizer, _ = searched()
     operation = Operation(optimizer)
     operation.begin()
-    with pytest.raises(TrialError, match="Got an episode cost of -1"):
-        operation.tell(costly(1, -1.0))
-    assert [kind for kind, _ in optimizer.operation] == ["serving"]
-
-
-def test_a_cost_that_was_thought_impossible_is_recorded_and_withdraws_the_target(tmp_path: Path) -> None:
-    optimizer, _ = searched(tmp_path)
-    operation = Operation(optimizer)
-    first = operation.begin()
-    verdict = operation.tell([*costly(1, 0.0), *costly(1, BOUND + 1)])
-    assert verdict.alarm is not None
-    assert (verdict.alarm.rule, verdict.alarm.episode) == ("bound", 2)
-    assert verdict.next_target != first
-    optimizer.close()
-    with SafeOptimizer.open(tmp_path) as replayed:
-        again = Operation(replayed)
-        assert (again.target, again.episodes, again.halted) == (operation.target, 2, operation.halted)
-        assert Operated.read(read_events(tmp_path / JOURNAL), replayed.problem).servings[0].agrees
+    assert operation.tell(returned(1, BOUND * (1 + 1e-6))).alarm is None
 
 
 def test_after_other_limits_the_best_target_for_them_is_served() -> None:
-    optimizer, system = searched()
+    optimizer, plant = searched()
     operation = Operation(optimizer)
     operation.begin()
     optimizer.change_limits(30.0)
-    advance(optimizer, system, np.random.default_rng(5), 12)
+    advance(optimizer, plant, np.random.default_rng(5), 6)
     again = Operation(optimizer)
     best = optimizer.best
     assert best is not None
     assert again.begin() == best.target
-    assert again.monitor is not None
-    assert again.monitor.tests[0].limit == 30.0
+    assert again.watch is not None
+    assert (again.watch.limits, again.watch.episodes) == ((30.0,), 0)
 
 
 def test_nothing_is_served_under_other_limits_before_it_is_begun_again() -> None:
     optimizer, _ = searched()
     operation = Operation(optimizer)
     operation.begin()
-    cheapest = min(optimizer.trials, key=lambda result: result.episodes[:, 1].mean())
-    optimizer.change_limits(0.01, [cheapest.trial.index])
+    optimizer.change_limits(30.0)
     for each in (operation, Operation(optimizer)):
         assert each.target is None
         with pytest.raises(TrialError, match=r"the limits have changed since it began; call begin\(\)"):
-            each.tell(costly(1, 0.0))
-        with pytest.raises(NoSafeTargetError):
+            each.tell(returned(1, 0.0))
+        with pytest.raises(NoSafeTargetError):  # nothing has paid under these limits
             each.begin()
 
 
-def test_a_target_that_trials_have_shown_to_be_unfit_since_is_not_served_when_its_limits_come_back() -> None:
-    optimizer, _ = searched()
+def test_what_was_paid_under_earlier_limits_is_not_served_when_they_come_back() -> None:
+    optimizer, plant = searched()
+    target = Operation(optimizer).begin()
+    optimizer.change_limits(30.0)
+    optimizer.change_limits(20.0)
     operation = Operation(optimizer)
-    target, limit = operation.begin(), optimizer.problem.limits[0]
+    assert operation.target is None
+    with pytest.raises(TrialError, match="not fit to be operated any more; call begin"):
+        operation.tell(returned(1, 0.0))
+    with pytest.raises(NoSafeTargetError):
+        operation.begin()
+    rng = np.random.default_rng(5)
+    while operation.target is None and advance(optimizer, plant, rng, 1):
+        pass
+    assert operation.target == target  # it has paid again, and its watch goes on
+    assert optimizer.spent > 0
+
+
+@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")  # that the search is held
+def test_a_target_that_trials_have_shown_to_be_unfit_is_not_served_on() -> None:
+    optimizer, _ = searched(trials=6)
+    operation = Operation(optimizer)
+    target = operation.begin()
+    for _ in range(20):
+        if operation.target is None:
+            break
+        trial = optimizer.ask()
+        assert trial is not None
+        optimizer.tell(trial, [Returns(300.0, 39.0 if each == target else 5.0) for each in trial.targets])
+        if optimizer.held is not None:
+            optimizer.confirm("looked at it")
+    assert "not fit to be operated any more" in str(operation.overtaken)
     best = optimizer.best
     assert best is not None
-    optimizer.change_limits(4 * limit)
-    while (trial := optimizer.ask()) is not None:
-        costs = 2 * limit if trial.index == best.index else 0.0
-        optimizer.tell(trial, [Returns(100.0, costs)] * 20)
-    assert sum(result.trial.index == best.index for result in optimizer.trials) > 1
-    cheap = next(result.trial.index for result in optimizer.trials if result.trial.index != best.index)
-    optimizer.change_limits(limit, [cheap])
-    again = Operation(optimizer)
-    assert (operation.target, again.target) == (None, None)
-    with pytest.raises(TrialError, match="not fit to be operated any more; call begin"):
-        again.targets(1)
-    assert optimizer.best is not None
-    assert again.begin() == optimizer.best.target != target
+    assert operation.begin() == best.target != target
 
 
-def test_a_target_that_stays_fit_is_served_on_when_its_limits_come_back() -> None:
-    optimizer, system = searched()
-    operation = Operation(optimizer)
-    target, limit = operation.begin(), optimizer.problem.limits[0]
-    best, rng = optimizer.best, np.random.default_rng(2)
-    assert best is not None
-    operation.tell(system.episodes(best.index, 20, rng))
-    optimizer.change_limits(2 * limit)
-    advance(optimizer, system, rng, 2)
-    optimizer.change_limits(limit, [best.index])
-    again = Operation(optimizer)
-    assert again.begin() == target
-    assert again.monitor is not None
-    assert again.monitor.episodes == 20
+def test_a_target_that_was_never_tried_is_never_served() -> None:
+    optimizer, _ = searched()
+    assert all(target.point in optimizer.beliefs.own for target in optimizer.fit)
+    assert all(target.episodes >= 8 for target in optimizer.fit)
 
 
 def test_new_trials_lift_a_halt() -> None:
-    optimizer, system = searched()
+    optimizer, plant = searched(trials=3)
     operation = Operation(optimizer)
     operation.begin()
     while operation.target is not None:
-        operation.tell(costly(30))
-    served = {body["index"] for kind, body in optimizer.operation if kind == "serving"}
-    other = next(i for i in np.argsort(system.means[:, 1]) if int(i) not in served)
-    optimizer.change_limits(60.0, seeds=[int(other)])
-    advance(optimizer, system, np.random.default_rng(5), 12)
-    assert optimizer.best is not None
-    assert Operation(optimizer).begin() == optimizer.best.target
+        operation.tell(returned(12, 39.0))
+    assert operation.halted is not None
+    optimizer.change_limits(60.0, [Returns(0.0, 20.0)])
+    advance(optimizer, plant, np.random.default_rng(5), 6)
+    assert operation.halted is None
+    best = optimizer.best
+    assert best is not None
+    assert operation.begin() == best.target
 
 
-def test_a_journal_cut_after_any_event_goes_on_to_the_same_end(tmp_path: Path) -> None:
+def test_another_level_holds_from_the_next_target_on() -> None:
+    optimizer, _ = searched()
+    Operation(optimizer, 0.001).begin()
+    again = Operation(optimizer, 0.5)
+    again.begin()
+    assert again.watch is not None
+    assert again.watch.level == 0.001
+
+
+def test_the_realised_bound_is_that_of_a_silent_watch() -> None:
+    optimizer, _ = searched()
+    operation = Operation(optimizer)
+    assert operation.realised_bound is None
+    operation.begin()
+    operation.tell(returned(100, 10.0))
+    assert operation.realised_bound == pytest.approx((silent_mean(20.0, BOUND * (1 + 1e-5), LEVEL, 100),))
+    assert operation.realised_bound < (1.5 * 20.0,)
+
+
+def test_without_a_largest_cost_silence_proves_nothing() -> None:
+    optimizer, _ = searched(stop_at=None)
+    operation = Operation(optimizer)
+    operation.begin()
+    operation.tell(returned(100, 5.0))
+    assert operation.realised_bound == (math.inf,)
+
+
+def test_served_episodes_go_through_the_account_in_their_order() -> None:
+    optimizer, _ = searched(trials=1, **TOTAL)
+    operation = Operation(optimizer)
+    operation.begin()
+    account = optimizer.beliefs.account
+    assert account is not None
+    rows = np.array([[0.0], [39.0], [12.0], [0.0]])
+    operation.tell([Returns(100.0, cost) for (cost,) in rows])
+    assert optimizer.beliefs.account == account.after(rows)
+
+
+def test_nothing_is_told_while_a_newcomer_that_the_account_pays_for_is_out() -> None:
+    optimizer, _ = searched(trials=1, **TOTAL)
+    until(optimizer, "newcomer")
+    operation = Operation(optimizer)
+    operation.begin()
+    trial = optimizer.ask()
+    assert trial is not None
+    before = visible(optimizer)
+    with pytest.raises(TrialError, match=f"Trial {trial.number} is open and may spend what the account holds"):
+        operation.tell(returned(1, 39.0))
+    assert visible(optimizer) == before
+    optimizer.tell(trial, returned(trial.episodes, 0.0))
+    operation.tell(returned(1, 0.0))
+
+
+@pytest.mark.parametrize("promised", [{}, TOTAL], ids=["trial", "total"])
+def test_a_snapshot_is_as_good_as_all_the_episodes_it_sums_up(tmp_path: Path, promised: dict[str, Any]) -> None:
+    optimizer, plant = searched(tmp_path, trials=8, **promised)
+    operation, rng = Operation(optimizer), np.random.default_rng(0)
+    target = operation.begin()
+    for _ in range(21):
+        operation.tell(plant.episodes([target] * 100, rng))
+    assert operation.episodes == 2100
+    optimizer.close()
+    read = read_records(tmp_path / JOURNAL, everything=False)
+    everything = read_records(tmp_path / JOURNAL)
+    assert [kind_of(record.event) for record in everything].count("snapshot") == 2
+    assert [kind_of(record.event) for record in read].count("served") == 1
+    with SafeOptimizer.open(tmp_path) as again:
+        assert visible(again) == visible(optimizer) == visible(SafeOptimizer.replay(everything))
+        assert Operation(again).watch == operation.watch == _watched(everything)
+
+
+def _watched(records: list[Record]) -> Watch:
+    """Return the watch over the only service, from every episode."""
+    serving = next(record.event for record in records if isinstance(record.event, e.Serving))
+    episodes = [row for record in records if isinstance(record.event, e.Served) for row in record.event.episodes]
+    return Watch.start(serving.limits, serving.level, serving.largest).update(np.array(episodes)[:, 1:])
+
+
+@pytest.mark.parametrize("promised", [{}, TOTAL], ids=["trial", "total"])
+def test_a_run_cut_after_any_event_of_operation_goes_on_to_the_same_end(
+    tmp_path: Path, promised: dict[str, Any]
+) -> None:
     def live(directory: Path, crash_after: int | None = None) -> None:
-        optimizer, _ = searched(directory)
-        journal = optimizer._journal
+        optimizer, _ = searched(directory, trials=8, **promised)
+        journal = optimizer.journal
         assert journal is not None
-        start, append = len(journal.events), journal.append
+        searched_count = _count(directory, "asked", "told", "opened")
+        append = journal.append
 
-        def crashing(kind: str, body: dict[str, object]) -> None:
-            if crash_after is not None and len(journal.events) - start >= crash_after:
+        def crashing(event: Event) -> Record:
+            if crash_after is not None and journal.count - searched_count >= crash_after:
                 raise JournalError("power cut")
-            append(kind, body)
+            return append(event)
 
-        journal.append = crashing  # type: ignore[method-assign, assignment]
+        journal.append = crashing  # type: ignore[method-assign]
         with optimizer:
             operation = Operation(optimizer)
             operation.begin()
-            while operation.target is not None and operation.episodes < 60:
-                operation.tell(costly(12))
+            while operation.target is not None and operation.episodes < 1060:
+                # One target is quiet until it has a snapshot, and costs too much from then on.
+                operation.tell(returned(500, 1.0) if operation.episodes < 1000 else returned(12, 39.0))
+
+    def come_to(directory: Path) -> tuple[list[Event], dict[str, Any]]:
+        """Return what was recorded, and what follows from it; a snapshot adds nothing and may come later."""
+        records = read_records(directory / JOURNAL)
+        facts = [record.event for record in records if not isinstance(record.event, e.Snapshot)]
+        return facts, visible(SafeOptimizer.replay(records))
 
     live(tmp_path / "whole")
-    whole = [(event.kind, event.body) for event in read_events(tmp_path / "whole" / "journal.sqlite")]
-    kinds = [kind for kind, _ in whole]
-    assert {"serving", "served", "alarm"} <= set(kinds)
-    for crash_after in range(len(kinds) - kinds.index("serving")):
+    found = [kind_of(record.event) for record in read_records(tmp_path / "whole" / JOURNAL)]
+    assert {"serving", "served", "snapshot", "alarm"} <= set(found)
+    for crash_after in range(len(found) - found.index("serving")):
         directory = tmp_path / str(crash_after)
         with pytest.raises(JournalError, match="power cut"):
             live(directory, crash_after)
         live(directory)
-        assert [(event.kind, event.body) for event in read_events(directory / "journal.sqlite")] == whole
+        assert come_to(directory) == come_to(tmp_path / "whole")
 
 
-def test_other_monitor_settings_hold_from_the_next_target_on() -> None:
-    optimizer, _ = searched()
-    Operation(optimizer, MonitorConfig(level=0.001)).begin()
-    again = Operation(optimizer, MonitorConfig(level=0.5))
-    again.begin()
-    assert again.monitor is not None
-    assert again.monitor.tests[0].level == 0.001
+def _count(directory: Path, *wanted: str) -> int:
+    return sum(kind_of(record.event) in wanted for record in read_records(directory / JOURNAL))
 
 
-def test_only_a_target_that_was_tried_can_be_served_and_only_known_notes_are_taken() -> None:
-    optimizer, _ = searched()
-    tried = {result.trial.index for result in optimizer.trials}
-    other = next(i for i in range(len(optimizer.problem.candidates)) if i not in tried)
-    with pytest.raises(TrialError, match=f"Candidate {other} was never tried"):
-        optimizer.serve(other, costly(1))
-    with pytest.raises(TrialError, match="Unknown note 'sung'"):
-        optimizer.note("sung", {})
-    assert optimizer.operation == ()
+def test_an_alarm_that_was_not_acted_upon_before_a_crash_is_acted_upon_by_begin(tmp_path: Path) -> None:
+    optimizer, _ = searched(tmp_path)
+    operation = Operation(optimizer)
+    first = operation.begin()
+    optimizer.record(e.Served(episodes=((100.0, 39.0),) * 12))  # and killed before the alarm was recorded
+    optimizer.close()
+    with SafeOptimizer.open(tmp_path) as again:
+        operation = Operation(again)
+        assert operation.target is None
+        with pytest.raises(TrialError, match=r"call begin\(\)"):
+            operation.tell(returned(1, 0.0))
+        assert operation.begin() not in (None, first)
+        assert kinds(again) == ["serving", "alarm", "serving"]
+
+
+def test_a_journal_has_one_writer_in_operation_too(tmp_path: Path) -> None:
+    optimizer, _ = searched(tmp_path)
+    Operation(optimizer).begin()
+    with pytest.raises(JournalError, match="is open for writing"):
+        Journal.open(tmp_path / JOURNAL)
+    optimizer.close()
+    with pytest.raises(JournalError, match="not open"):
+        Operation(optimizer).tell(returned(1, 0.0))

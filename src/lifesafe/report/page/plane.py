@@ -73,8 +73,9 @@ def _block(reading: Reading, plane: Plane, i: int, at: Sequence[Moment]) -> str:
 
 def _picture(reading: Reading, plane: Plane, i: int, at: Sequence[Moment], width: int, height: int) -> str:
     across, upwards = (axis_text(plane.problem, axis) for axis in plane.axes)
+    what = f"Risk that a mean cost exceeds its limit, over {across} and {upwards}"
     chart = Chart(
-        f"Risk that a mean cost exceeds its limit, over {across} and {upwards}, {at[-1].name}; {_caption(reading, at[-1])}",
+        f"{what}. {_caption(reading, at[-1])}",
         width=width, height=height, x=plane.ends(0), y=plane.ends(1), name=f"plane-{i}-{width}",
     )  # fmt: skip
     chart.axes(across, upwards)
@@ -134,7 +135,7 @@ def _squares(us: Float[np.ndarray, " m"], vs: Float[np.ndarray, " m"], half: int
 
 
 def _rectangles(cells: Bool[np.ndarray, "h w"]) -> Iterator[str]:
-    """Cut a set of cells into rectangles of a plane of 1000 by 1000: runs of a row, as long as rows above repeat them."""
+    """Cut a set of cells into rectangles of a plane of 1000 by 1000: runs of a row, as far as rows above repeat it."""
     height, width = cells.shape
     running: dict[tuple[int, int], int] = {}
     for row in range(height + 1):

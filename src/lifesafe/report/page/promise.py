@@ -41,8 +41,9 @@ def meaning(reading: Reading) -> str:
         return (
             "No model of the costs is assumed. A newcomer is a target without a certificate; it runs an episode only"
             " while the account can pay for the most that an episode can cost. So single newcomers may lie above the"
-            f" limit, and yet the costs of any stretch of episodes that ends with a newcomer’s exceed {_limits(problem)}"
-            f" an episode by at most {room} altogether. A target is certified by bets on its own episodes."
+            " limit, and yet the costs of any stretch of episodes that ends with a newcomer’s exceed"
+            f" {_limits(problem)} an episode by at most {room} altogether. A target is certified by bets on its own"
+            " episodes."
         )
     return (
         "The promise covers all trials of the search together, and the target that is operated. A trial is a lottery:"
@@ -104,13 +105,7 @@ def stop_words(problem: Problem) -> str:
 def _broken(reading: Reading) -> list[str]:
     void = "all payments and certificates until then are void" if not all(reading.problem.sure) else "it is broken"
     found = [f"An assumption of the promise failed in {what}. So {void}." for _, what in reading.beliefs.breaches]
-    for trial in reading.exceeded:
-        found.append(
-            f"The promise was broken, as far as episodes can show it, in {trial}."
-            if reading.problem.promise == "trial"
-            else f"By its episodes, {trial}."
-        )
-    return found
+    return [*found, *(f"The promise was broken, as far as episodes can show it, in {it}." for it in reading.exceeded)]
 
 
 def _overruled(reading: Reading) -> list[str]:

@@ -257,7 +257,8 @@ class Reading:
             return self.chosen.point
         if self.history.services:
             return self.history.services[-1].target
-        return self.problem.starts[0]
+        first: Point = self.problem.starts[0]
+        return first
 
     @cached_property
     def spent_after(self) -> tuple[tuple[int, float], ...]:
@@ -295,7 +296,7 @@ def above_limit(costs: Float[np.ndarray, "m k"], limits: Sequence[float]) -> Boo
 def episodes_of(tried: Tried, which: int) -> Float[np.ndarray, "m r"]:
     """Return the episodes of the center of a trial (0), or of its scout (1)."""
     episodes = tried.episodes
-    return episodes[np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp) == which]
+    return np.asarray(episodes[np.array(tried.asked.tickets[: len(episodes)], dtype=np.intp) == which])
 
 
 def scout_of(tried: Tried) -> Point | None:

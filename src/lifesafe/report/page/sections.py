@@ -84,8 +84,9 @@ def _paid(reading: Reading) -> str:
         account = beliefs.account
         assert account is not None
         lead = (
-            "The account holds what episodes have saved against the limit. A newcomer runs only while it holds the price"
-            " of its worst episode; else a certified target is served, which saves. Newcomers never bring it below zero."
+            "The account holds what episodes have saved against the limit. A newcomer runs only while it holds the"
+            " price of its worst episode; else a certified target is served, which saves. Newcomers never bring it"
+            " below zero."
         )
         if not reading.saved:
             return _section(4, "paid", "What paid for it? The account", f"{lead} No episode is told yet.", "")
@@ -130,7 +131,7 @@ def _forecasts(reading: Reading) -> str:
     if not _is_told(reading):
         return _section(6, "forecasts", "Can the model be believed?", "No trial is told yet.", "")
     charts = "".join(forecast_figure(reading, axis) for axis in range(len(reading.names)))
-    lead = "Every target was forecast before its episodes were run. If the model is right, few outcomes lie clearly beyond."
+    lead = "Every target was forecast before its episodes were run. If the model is right, few lie clearly beyond."
     if reading.problem.promise == "total" and not all(reading.problem.sure):
         lead += " The promise does not rest on it; only what is proposed does."
     figure = _figure(charts + forecast_legend(reading), "Forecasts, and what came back.", [])
@@ -151,13 +152,14 @@ def _operation(reading: Reading) -> str:
     if reading.problem.stop_at is not None:
         lead += f" The stop has ended {plural(ended, 'episode')}."
     lead += (
-        " The watch alarms when its evidence reaches the line; the target is then withdrawn for a less costly one. While"
-        " every mean keeps its limit, it ever alarms with a probability of at most its level. As long as it is silent,"
-        " the mean cost of the episodes served is at most what the table says, whatever happened."
+        " The watch alarms when its evidence reaches the line; the target is then withdrawn for a less costly one."
+        " While every mean keeps its limit, it ever alarms with a probability of at most its level. As long as it is"
+        " silent, the mean cost of the episodes served is at most what the table says, whatever happened."
     )
     halted = ""
     if history.halted is not None:
-        halted = f'<p class="notice tone-bad"><b>Halted</b>: {escaped(history.halted.why)}. {escaped(history.halted.advice)}</p>'
+        why = f"{history.halted.why}. {history.halted.advice}"
+        halted = f'<p class="notice tone-bad"><b>Halted</b>: {escaped(why)}</p>'
     figure = _figure(operation_figure(reading), "Cost of every episode, and the evidence.", operation_notes(reading))
     return _section(7, "operation", "Operation", lead, halted + figure + tables.services_table(reading))
 

@@ -211,8 +211,9 @@ class Chart:
         x, y, width, height = (_short(value) for value in box)
         clip = f'<clipPath id="clip-{self.name}"><rect x="{x}" y="{y}" width="{width}" height="{height}"/></clipPath>'
         inside = f'<g clip-path="url(#clip-{self.name})">{"".join(self._clipped)}</g>'
+        size = f"{_short(self.width)} {_short(self.height)}"
         return (
-            f'<svg class="chart{kind and " "}{kind}" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
+            f'<svg class="chart{kind and " "}{kind}" viewBox="0 0 {size}" role="img"'
             f' aria-label="{escaped(self.label)}">'
             f"{clip}{''.join(rest)}{''.join(self._over)}{inside}{''.join(marks)}</svg>"
         )

@@ -47,7 +47,7 @@ def cost_figure(reading: Reading, cost: int) -> tuple[str, list[str]]:
 
 
 def reward_figure(reading: Reading) -> tuple[str, list[str]]:
-    """Return the chart of the reward of every trial and of the best target so far with its legend, and what was left out."""
+    """Return the chart of the reward of every trial and of the best target with its legend, and what was left out."""
     trials = _told(reading)
     rewards = np.concatenate([each.episodes[:, 0] for each in trials])
     ends = _reward_ends(reading, trials, rewards)
@@ -185,7 +185,7 @@ def _reward_ends(reading: Reading, trials: Sequence[Tried], rewards: Float[np.nd
 
 def _best_lines(chart: Chart, reading: Reading) -> None:
     """Draw the reward of the target to operate; it is interrupted where there is none."""
-    xs, measured, modeled = [], [], []
+    xs, measured, modeled = list[float](), list[float](), list[float]()
     for tried in (*reading.history.told, None):
         best = None if tried is None else reading.best_after.get(tried.number)
         if tried is None or best is None:
