@@ -130,11 +130,15 @@ class Beliefs:
         return Sums(self.problem.scaled(self.tried), n, modeled, modeled_squares)
 
     @cached_property
+    def sure(self) -> tuple[bool, ...]:
+        """For each cost, whether every single episode keeps its limit; none does after one beyond its bound."""
+        return self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
+
+    @cached_property
     def costs(self) -> tuple[Cost | None, ...]:
         """The model of each cost; none for one that every single episode keeps for sure."""
         pairs = zip(self.lumps, self.problem.limits, strict=True)
-        sure = self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
-        return tuple(None if sure[k] else Cost.given(self.sums, k, s / b) for k, (s, b) in enumerate(pairs))
+        return tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b) for k, (s, b) in enumerate(pairs))
 
     @cached_property
     def reward(self) -> Reward:
@@ -194,7 +198,7 @@ class Beliefs:
         return None
 
     def exceeded(self, tried: Tried) -> str | None:
-        """Return how the episodes of a trial show, clearly, that its mean cost is above a limit; none if they do not."""
+        """Return how the episodes of a trial show that its mean cost is clearly above a limit; none if they do not."""
         if tried.asked.stage != "search" or not tried.told:
             return None
         costs = tried.episodes[:, 1:] / np.array(tried.limits)
@@ -203,7 +207,7 @@ class Beliefs:
         phi = np.maximum([0.0 if cost is None else cost.phi for cost in self.costs], seen)
         low = mean - _CLEARLY * np.sqrt(phi * mean / n)
         k = int(low.argmax())
-        if low[k] <= 1 or self.problem.sure[k]:
+        if low[k] <= 1 or self.sure[k]:
             return None
         return f"its mean cost {mean[k] * tried.limits[k]:.4g} is clearly above the limit {tried.limits[k]:g}"
 
@@ -279,7 +283,7 @@ class Beliefs:
     @cached_property
     def admitted(self) -> frozenset[Point]:
         """Targets that may be served: paid or certified, whatever is promised."""
-        needs_no_bet = self.problem.promise == "trial" or (all(self.problem.sure) and not self.breaches)
+        needs_no_bet = self.problem.promise == "trial" or all(self.sure)
         return self.paid if needs_no_bet else self.certified
 
     @property
@@ -310,7 +314,7 @@ class Beliefs:
     @cached_property
     def _least_allowed(self) -> Float[np.ndarray, " k"]:
         """What an episode may cost if all others of its target cost nothing."""
-        return self._allowed(np.zeros((1, len(self.problem.limits))), (0,))[0]
+        return np.asarray(self._allowed(np.zeros((1, len(self.problem.limits))), (0,))[0])
 
     def _over(self, tried: Tried) -> str | None:
         """Return which episode of a trial costs more than can be; none if none does."""
@@ -324,7 +328,7 @@ class Beliefs:
         return self._too_much(float(costs[over[:, k].argmax(), k]), k)
 
     def _allowed(self, costs: Float[np.ndarray, "m k"], tickets: Sequence[int]) -> Float[np.ndarray, "#m k"]:
-        """Return the most that each episode may cost: with the stop, or with two mishaps beyond others of its target."""
+        """Return the most that each episode may cost: up to the stop, or two mishaps beyond others of its target."""
         if self.problem.stop_at is not None:
             assert self.problem.bounds is not None
             return np.array(self.problem.bounds)[None] * (1 + ROUNDING)

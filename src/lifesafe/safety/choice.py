@@ -1,19 +1,21 @@
 """What to try next under the promise "trial": a pure function of what is believed.
 
 First the start is tried until its risk fits. Then every trial is a lottery: a center that is likely to earn more and
-whose risk fits, near something that was tried, and a scout further out, partly ahead, partly where costs are least
-known. Scouts let a search look before it steps: it interpolates between what it has seen.
+whose risk fits, and a scout further out, partly ahead, partly where costs are least known. Centers lie on lines between
+two targets whose own episodes have kept the limits. So a search looks before it steps: a scout, with two episodes in
+ten, goes first, and centers only go between what was seen.
 
-Candidates are drawn near what was tried, from a named random stream, so the same facts give the same choice. Nothing
-depends on a grid.
+Candidates are drawn from a named random stream, so the same facts give the same choice. Nothing depends on a grid.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.spatial import cKDTree
 
 from lifesafe._random import generator
 from lifesafe.errors import NoSafeTargetError
@@ -27,21 +29,25 @@ from lifesafe.safety.ledger import (
     lottery_risks,
     moments,
     risks,
+    rows_of,
     start_allowance,
+    step_risks,
 )
 from lifesafe.safety.likelihood import mean_of
 from lifesafe.safety.lottery import SCOUTS, Lottery, lottery
 from lifesafe.safety.recommendation import recommend
 from lifesafe.safety.start import current_start, why_none_is_left
 
-REACH, SCOUT_REACH = 0.1, 0.3
-"""How far a center may be from anything tried, and a scout from its center, along every axis."""
+SCOUT_REACH = 0.3
+"""How far a scout may be from its center, along every axis."""
 CANDIDATES = 400
 """Drawn for the center, and as many for the scout."""
 OPTIMISM = 1.5
 """Standard deviations that are added to a mean reward."""
 _CURIOSITY, _MOST_CURIOUS = 0.3, 0.5  # of a scout for what is least known: for each deviation of f, up to this
 _TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays so much of the reward range a limit
+_CLOSE = 0.1  # to a line, along every axis, where targets are listed
+_LITTLE = 0.1  # of delta: risk up to which a center pays only for what its step adds
 _AT_ONCE = 64  # scouts whose lottery is computed at once
 _GAIN = 0.01  # of the reward range: less than this is nothing to go on for
 
@@ -76,7 +82,7 @@ def choose(beliefs: Beliefs) -> Choice | Done:
     left = beliefs.problem.episodes - beliefs.searched
     if left <= 0:
         return Done(f"the {beliefs.problem.episodes} episodes are used up")
-    if not beliefs.admitted and not all(beliefs.problem.sure):
+    if not beliefs.admitted and not all(beliefs.sure):
         return _start(beliefs, left)
     return _step(beliefs, left)
 
@@ -101,7 +107,7 @@ def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ..
     )
 
 
-def _start(beliefs: Beliefs, left: int) -> Choice:
+def _start(beliefs: Beliefs, left: int) -> Choice | Done:
     """Try the start until its risk fits; then the search goes on from there."""
     found = current_start(beliefs)
     if found is None:
@@ -140,10 +146,6 @@ class _Candidates:
         Z = beliefs.problem.scaled(points)
         return cls(points, Z, moments(beliefs, Z), *beliefs.reward.moments(Z))
 
-    def rows(self, chosen: Int[np.ndarray, " n"]) -> Moments:
-        """Return the moments at some of the candidates."""
-        return [None if pair is None else (pair[0][:, chosen], pair[1][:, chosen]) for pair in self.at]
-
     @property
     def hoped(self) -> Float[np.ndarray, " m"]:
         """Reward that a candidate may have, if one is lucky."""
@@ -163,24 +165,36 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
     paid = beliefs.paid | ({begin[0]} if begin is not None else set())
     extra = begin[1] if begin is not None else 0.0
     may = max(allowance(beliefs) - extra, 0.0)
-    near = _Candidates.of(beliefs, _near_tried(beliefs, rng))
+    near = _Candidates.of(beliefs, _centers(beliefs, rng))
     risk = risks(beliefs, near.at, len(near.Z))
     has_paid = np.array([point in paid for point in near.points])
-    fits = np.where(has_paid, risk <= max(beliefs.problem.delta / 2, may), risk <= may)
+    price = np.where(has_paid, 0.0, _prices(beliefs, near, risk, sorted(paid)))
+    fits = (price <= may) & (risk <= max(beliefs.problem.delta / 2, may))
     if begin is not None:  # its risk may be larger than what is left for one trial
         fits |= np.array([point == begin[0] for point in near.points])
     if not fits.any():  # what came back has made even the start doubtful: look there again
         return _again(beliefs, left)
     i = int(np.where(fits, near.hoped, -np.inf).argmax())
-    center, charge = near.points[i], extra + (0.0 if has_paid[i] else float(risk[i]))
+    center, charge = near.points[i], extra + float(price[i])
     scout, more = None, 0.0
-    if left >= EPISODES and not all(beliefs.problem.sure):
-        scout, more = _scout(beliefs, rng, near, i, may - (0.0 if has_paid[i] else float(risk[i])))
+    if left >= EPISODES and not all(beliefs.sure):
+        scout, more = _scout(beliefs, rng, near, i, may - float(price[i]))
     if scout is None and has_paid[i] and (done := _nothing_to_gain(beliefs, near, i)):
         return done
     drawn = lottery(center, min(EPISODES, left), scout, seed=beliefs.problem.seed, trial=number)
     paying = (*((begin[0],) if begin is not None else ()), *(() if has_paid[i] else (center,)))
     return Choice("search", drawn, charge + more, may + extra, paying, forecasts(beliefs, drawn.targets))
+
+
+def _prices(
+    beliefs: Beliefs, near: _Candidates, risk: Float[np.ndarray, " m"], paid: Sequence[Point]
+) -> Float[np.ndarray, " m"]:
+    """Return what each candidate would be charged as a center that has not paid."""
+    price = risk.copy()
+    small = np.flatnonzero(risk <= _LITTLE * beliefs.problem.delta)
+    if paid and len(small):
+        price[small] = step_risks(beliefs, beliefs.problem.scaled(paid), near.Z[small], rows_of(near.at, small))
+    return price
 
 
 def _scout(
@@ -194,10 +208,10 @@ def _scout(
     worth = far.hoped + _CURIOSITY * np.minimum(_deviation(beliefs, far.at), _MOST_CURIOUS / _CURIOSITY)
     worth -= _FAR_PRICE * np.maximum(_mean_cost(beliefs, far.at) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
-    at_z = near.rows(np.array([i]))
+    at_z = rows_of(near.at, np.array([i]))
     for first in range(0, len(order), _AT_ONCE):
         chosen = order[first : first + _AT_ONCE]
-        added = lottery_risks(beliefs, z, far.Z[chosen], at_z, far.rows(chosen), share)
+        added = lottery_risks(beliefs, z, far.Z[chosen], at_z, rows_of(far.at, chosen), share)
         if (added <= room).any():
             j = int((added <= room).argmax())
             return far.points[chosen[j]], float(added[j])
@@ -212,23 +226,35 @@ def _nothing_to_gain(beliefs: Beliefs, near: _Candidates, i: int) -> Done | None
     return Done(f"no target that may be tried can earn {_GAIN:.0%} of the reward range more")
 
 
-def _near_tried(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
-    """Return the tried targets, and others within reach of them; where every episode is safe, from the whole box."""
+def _centers(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
+    """Return the tried targets, and others between those that kept the limits; the whole box if every episode is safe.
+
+    Of a list, those count as between that lie close to a line.
+    """
     problem = beliefs.problem
     known = beliefs.tried or problem.starts
     X = problem.scaled(known)
-    if problem.listed is not None and problem.targets is not None:
-        distance = np.abs(problem.listed[:, None] - X[None]).max(axis=-1).min(axis=1)
-        untried = distance[distance > 1e-12]
-        reach = max(REACH, float(untried.min()) if len(untried) else 0.0)
-        reach = np.inf if all(problem.sure) else min(reach, SCOUT_REACH) + 1e-9
-        return tuple(problem.targets[j] for j in np.flatnonzero(distance <= reach))
-    d = len(problem.names)
-    if all(problem.sure):
-        drawn = rng.random((CANDIDATES, d))
+    if all(beliefs.sure):
+        drawn = rng.random((CANDIDATES, len(problem.names)))
     else:
-        drawn = X[rng.integers(len(X), size=CANDIDATES)] + _steps(rng, REACH, d)
-    return (*known, *map(problem.raw, np.clip(drawn, 0.0, 1.0)))
+        ends = X[_kept_limits(beliefs, known)]
+        one, other = (ends[rng.integers(len(ends), size=CANDIDATES)] for _ in range(2))
+        drawn = one + (other - one) * rng.random((CANDIDATES, 1))
+    if problem.listed is None or problem.targets is None:
+        return (*known, *map(problem.raw, drawn))
+    if all(beliefs.sure):
+        return problem.targets
+    distance, nearest = cKDTree(problem.listed).query(drawn, p=np.inf)
+    close = np.unique(np.asarray(nearest)[np.asarray(distance) <= _CLOSE])
+    listed = [problem.targets[j] for j in close.tolist()]
+    return tuple(dict.fromkeys([*known, *listed]))
+
+
+def _kept_limits(beliefs: Beliefs, points: Sequence[Point]) -> Int[np.ndarray, " m"]:
+    """Return which targets have kept the limits by their own episodes; all of them if none has."""
+    own, limits = beliefs.own, np.array(beliefs.problem.limits)
+    kept = [i for i, point in enumerate(points) if point in own and (own[point].means[1:] <= limits).all()]
+    return np.array(kept or range(len(points)), dtype=np.intp)
 
 
 def _around(beliefs: Beliefs, rng: np.random.Generator, z: Float[np.ndarray, " d"]) -> tuple[Point, ...]:
@@ -248,15 +274,15 @@ def _steps(rng: np.random.Generator, reach: float, axes: int) -> Float[np.ndarra
 
 def _deviation(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
     """Return the largest deviation of f over the costs."""
-    pairs = [
-        (cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None
-    ]
-    return np.max([cost.moments(*pair)[1] for cost, pair in pairs], axis=0)
+    return np.asarray(np.max([sd for _, sd in _f(beliefs, at)], axis=0))
 
 
 def _mean_cost(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
     """Return the largest expected cost, in limits."""
-    pairs = [
-        (cost, pair) for cost, pair in zip(beliefs.costs, at, strict=True) if cost is not None and pair is not None
-    ]
-    return np.max([mean_of(cost.moments(*pair)[0]) for cost, pair in pairs], axis=0)
+    return np.asarray(np.max([mean_of(mean) for mean, _ in _f(beliefs, at)], axis=0))
+
+
+def _f(beliefs: Beliefs, at: Moments) -> list[tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+    """Return mean and deviation of f over all components, for each cost that is not sure."""
+    pairs = zip(beliefs.costs, at, strict=True)
+    return [cost.moments(*pair) for cost, pair in pairs if cost is not None and pair is not None]

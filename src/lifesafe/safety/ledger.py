@@ -7,14 +7,16 @@ Notation:
     delta   probability with which any trial at all may exceed a limit
     m_k(z)  mean cost k of target z, in limits
 
-A trial breaks limit k if (1 - e) m_k(z) + e m_k(z') > 1. It is charged the probability, given D_{t-1}, that it does so
-and that its center had not paid for this before:
+A trial breaks limit k if (1 - e) m_k(z) + e m_k(z') > 1. It is charged the probability, given D_{t-1}, that it is the
+first to do so, or rather bounds of it: of a center that has not paid before, that it exceeds a limit and the nearest
+target y that has paid does not; and of the scout, that it brings the lottery above a limit that the center keeps:
 
-    p_t = sum_k P(m_k(z) > 1) [z has not paid]  +  sum_k P(m_k(z) <= 1, lottery k > 1)
+    p_t = sum_k P(m_k(y) <= 1, m_k(z) > 1) [z has not paid]  +  sum_k P(m_k(z) <= 1, lottery k > 1)
 
 and is chosen such that p_t is at most the allowance, so that the sum of all p_t never exceeds delta. If the world is a
 draw from the prior, P(some trial breaks a limit) <= E[sum p_t] <= delta, whatever rule chooses and whenever it stops:
-sum the conditional probabilities. A target that has paid as a center may be tried again, and served, for nothing.
+if any target that has paid exceeds a limit, consider the first of them; those that had paid before it do not; and sum
+the conditional probabilities. A target that has paid as a center may be tried again, and served, for nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.posterior import Cost
@@ -75,6 +77,24 @@ def lottery_risks(
         if cost is not None and center is not None and others is not None:
             total += _beyond(cost, z, Z, center, others, share)
     return np.minimum(total, 1.0)
+
+
+def step_risks(
+    beliefs: Beliefs, paid: Float[np.ndarray, "p d"], Z: Float[np.ndarray, "m d"], at: Moments
+) -> Float[np.ndarray, " m"]:
+    """Return the probability that each target exceeds a limit and the nearest one that has paid does not."""
+    nearest = np.abs(Z[:, None] - paid[None]).max(axis=-1).argmin(axis=1)
+    at_paid, found = moments(beliefs, paid), np.zeros(len(Z))
+    for j in np.unique(nearest):
+        own = nearest == j
+        at_own, at_one = rows_of(at, np.flatnonzero(own)), rows_of(at_paid, np.array([j]))
+        found[own] = lottery_risks(beliefs, paid[j], Z[own], at_one, at_own, 1.0)
+    return found
+
+
+def rows_of(at: Moments, chosen: Int[np.ndarray, " n"]) -> Moments:
+    """Return the moments at some of the targets."""
+    return [None if pair is None else (pair[0][:, chosen], pair[1][:, chosen]) for pair in at]
 
 
 def _beyond(

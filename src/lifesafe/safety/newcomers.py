@@ -19,13 +19,14 @@ from lifesafe.journal.events import Point
 from lifesafe.safety.account import Account
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.betting import Bet, clean_episodes
-from lifesafe.safety.choice import CANDIDATES, OPTIMISM, REACH, Choice, Done, forecasts
+from lifesafe.safety.choice import CANDIDATES, OPTIMISM, Choice, Done, forecasts
 from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, moments, risks
 from lifesafe.safety.lottery import lottery
 from lifesafe.safety.start import current_start, why_none_is_left
 
 TRIES = 6
 """Episodes that a proposal gets before the next is made."""
+_NEAR = 0.1  # to a tried target, along every axis; half of the proposals are
 _PROPOSALS = 3  # before the most promising is put to the test
 _SHARE = 0.87  # of the limit that a proposal should keep, so that it can be certified before long
 _HOPELESS = 0.5  # probability of keeping the limit below which a test is given up
@@ -80,11 +81,11 @@ def _newcomer(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
         if had < TRIES and _is_hopeful(beliefs, point):
             return "newcomer", point, TRIES - had
     since = _since_test(beliefs)
-    if len(since) >= _PROPOSALS and (point := _most_promising(beliefs)) is not None:
-        return "test", point, EPISODES
+    if len(since) >= _PROPOSALS and (promising := _most_promising(beliefs)) is not None:
+        return "test", promising, EPISODES
     found = _propose(beliefs)
-    if isinstance(found, Done) and (point := _most_promising(beliefs, _GAIN)) is not None:
-        return "test", point, EPISODES  # nothing else is worth a look: what was seen is worth a certificate
+    if isinstance(found, Done) and (promising := _most_promising(beliefs, _GAIN)) is not None:
+        return "test", promising, EPISODES  # nothing else is worth a look: what was seen is worth a certificate
     return found
 
 
@@ -127,7 +128,7 @@ def _propose(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     else:
         X = problem.scaled(beliefs.tried)
         anywhere = rng.random((CANDIDATES, len(problem.names)))
-        near = X[rng.integers(len(X), size=CANDIDATES)] + rng.uniform(-REACH, REACH, (CANDIDATES, len(problem.names)))
+        near = X[rng.integers(len(X), size=CANDIDATES)] + rng.uniform(-_NEAR, _NEAR, (CANDIDATES, len(problem.names)))
         points = [problem.raw(z) for z in np.clip(np.concatenate([anywhere, near]), 0.0, 1.0)]
     if not points:
         return Done("every target had its episodes")
@@ -149,8 +150,6 @@ def _worth(beliefs: Beliefs, points: list[Point], optimism: float) -> Float[np.n
 
 def _is_hopeful(beliefs: Beliefs, point: Point) -> bool:
     """Whether a newcomer may still earn more than what is certified, and keep the limits."""
-    if beliefs.withdrawn.get(point, 0):
-        return False
     Z = beliefs.problem.scaled([point])
     keeps = 1 - float(risks(beliefs, moments(beliefs, Z), 1)[0])
     return keeps > _HOPELESS and float(_worth(beliefs, [point], OPTIMISM)[0]) > 0

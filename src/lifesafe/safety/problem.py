@@ -236,7 +236,8 @@ class Problem:
 
     def scaled(self, points: Sequence[Point]) -> Float[np.ndarray, "n d"]:
         """Return points with every axis from 0 to 1."""
-        return (np.array(points, dtype=np.float64).reshape(-1, len(self.names)) - self.low) / self.extents
+        raw = np.array(points, dtype=np.float64).reshape(-1, len(self.names))
+        return np.asarray((raw - self.low) / self.extents)
 
     def raw(self, scaled: Float[np.ndarray, " d"]) -> Point:
         """Return a scaled point in the user's units."""

@@ -233,7 +233,8 @@ class SafeOptimizer:
         """Take back what was told of a trial because it was wrong, and not because of what it showed.
 
         What the trial was charged stays charged. An account pays for the retracted episodes as if each had cost the
-        most.
+        most. An open trial is dropped, because it was chosen from what was wrong: ask again. If some of its episodes
+        were run, tell them first.
 
         Args:
             number: Number of the trial.
@@ -244,7 +245,7 @@ class SafeOptimizer:
             TrialError: If that trial was not told, or the returns do not fit; nothing is recorded then.
         """
         tried = self._history.trials.get(number)
-        if tried is None or tried.is_open or tried.retracted is not None:
+        if tried is None or not tried.told_at or tried.retracted is not None:
             told = [each.number for each in self._history.told if each.retracted is None]
             raise TrialError(f"Trial {number} cannot be retracted; trials that can be: {told or 'none'}.")
         rows = None if episodes is None else self._checked(episodes, len(tried.asked.tickets))
@@ -379,10 +380,8 @@ class SafeOptimizer:
 
     def _choose(self) -> Choice | Done:
         if self._chosen is None:
-            rule = (
-                newcomers.choose if self._problem.promise == "total" and not all(self._problem.sure) else choice.choose
-            )
-            self._chosen = rule(self.beliefs)
+            asks_account = self._problem.promise == "total" and not all(self.beliefs.sure)
+            self._chosen = newcomers.choose(self.beliefs) if asks_account else choice.choose(self.beliefs)
         return self._chosen
 
     def _check(self, record: Record) -> None:
@@ -412,7 +411,9 @@ class SafeOptimizer:
         if not isinstance(trial, Trial):
             raise TrialError(f"Give the trial that ask() returned; got {trial!r}.")
         if tried is None:
-            raise TrialError(f"Trial {trial.number} is not open: no trial is. Call ask() first.")
+            dropped = trial.number in self._history.trials and self._history.trials[trial.number].dropped
+            why = "a retraction has dropped it" if dropped else "no trial is"
+            raise TrialError(f"Trial {trial.number} is not open: {why}. Call ask() first.")
         if trial != self._trial(tried):
             raise TrialError(f"Trial {trial.number} is not the open one; trial {tried.number} is.")
         return tried

@@ -44,8 +44,9 @@ def why_none_is_left(beliefs: Beliefs) -> str:
         for point in beliefs.problem.starts
         if point in beliefs.own
     ]
+    found = "; ".join(shown[:3]) + ("; ..." if len(shown) > 3 else "")
     return (
-        f"No start can be trusted to keep the limit {limits}: {'; '.join(shown[:3])}{'; ...' if len(shown) > 3 else ''}."
+        f"No start can be trusted to keep the limit {limits}: {found}."
         " Give starts that cost less, train the policy longer, or raise the limit."
     )
 
