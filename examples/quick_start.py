@@ -15,5 +15,5 @@ with Evaluator(policy, task) as evaluator:
         seeds = [1000 * trial.number + episode for episode in range(trial.episodes)]
         optimizer.tell(trial, evaluator.run(trial.targets, seeds).returns)  # one episode for each target
         center, costs = optimizer.trials[-1].center, optimizer.trials[-1].episodes[:, 1]
-        print(f"{trial.number:2d} {trial.stage:6} center {center[0]:.0f}, {center[1]:.0f}  mean cost {costs.mean():.1f}")
+        print(f"{trial.number:2d} {trial.stage:6} center {center[0]:.0f}, {center[1]:.0f}: cost {costs.mean():.1f}")
 print(optimizer.best, optimizer.done or optimizer.held, sep="\n")

@@ -13,9 +13,10 @@ for tried in optimizer.trials:
     (median, upper), *_ = tried.asked.forecasts[0].costs  # of the first cost at the center
     own = tried.episodes[[point == tried.center for point in tried.points[: len(tried.episodes)]], 1]
     print(
-        f"{tried.number:3d} {tried.asked.stage:8} charged {tried.asked.charge:.4f}, cost at the center {own.mean():5.1f},"
-        f" forecast {median:.1f}, 95 % below {upper:.1f}"
+        f"{tried.number:3d} {tried.asked.stage:8} charged {tried.asked.charge:.4f},"
+        f" cost at the center {own.mean():5.1f}, forecast {median:.1f}, 95 % below {upper:.1f}"
     )
 print("best:", optimizer.best)
 for service in optimizer.history.services:
-    print("served:", service.target, "for", service.episodes, "episodes, mean returns", service.means, service.alarm or "")
+    told = f"{service.episodes} episodes, mean returns {service.means}"
+    print("served:", service.target, "for", told, service.alarm or "")

@@ -1,12 +1,18 @@
 """Every example in the docs and in the docstrings runs as it is written."""
 
 import doctest
+import functools
 import importlib
 import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import tyro
+
+from lifesafe.cli import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -41,6 +47,34 @@ def page_name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def command_lines(text: str) -> list[list[str]]:
+    """Return the words of every `lifesafe` command in the shell blocks of a page."""
+    lines = [line for block in blocks(text) if block.info == "bash" for line in block.code.splitlines()]
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [each[each.index("lifesafe") + 1 :] for each in words if "lifesafe" in each]
+
+
+def parsed(words: list[str]) -> None:
+    """Read a command line as `lifesafe` does, and run nothing.
+
+    Raises:
+        SystemExit: If there is no such command or option, or a value does not fit.
+    """
+    name = next((name for n in (2, 1) if (name := " ".join(words[:n])) in COMMANDS), None)
+    if name is None:
+        raise SystemExit(f"There is no command {words[0]!r}.")
+    rest = words[len(name.split()) : words.index("|") if "|" in words else None]
+    tyro.cli(_idle(COMMANDS[name]), prog=name, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+
+
+def _idle(command: Callable[..., int]) -> Callable[..., int]:
+    @functools.wraps(command)
+    def nothing(*_: object, **__: object) -> int:
+        return 0
+
+    return nothing
+
+
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run the blocks of a page one after the other, in one namespace and an empty directory."""
@@ -56,6 +90,24 @@ def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pyt
 def test_no_example_is_exempt(path: Path) -> None:
     odd = [block for block in blocks(path.read_text(encoding="utf-8")) if is_python(block) and block.info != "python"]
     assert not odd, f"{path.name}: write ```python alone, so that the example is run"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
+def test_the_shell_commands_of_a_page_exist_with_their_options(path: Path) -> None:
+    for words in command_lines(path.read_text(encoding="utf-8")):
+        try:
+            parsed(words)
+        except SystemExit as error:
+            pytest.fail(f"{path.name}: lifesafe {shlex.join(words)}: {error}")
+
+
+def test_a_shell_command_with_an_option_that_is_gone_is_found() -> None:
+    assert command_lines("```bash\nlifesafe run A --dither 0 | jq .  # why\nls\n```\n") == [
+        ["run", "A", "--dither", "0", "|", "jq", "."]
+    ]
+    for words in (["run", "A", "--dither", "0"], ["improve"]):
+        with pytest.raises(SystemExit):
+            parsed(words)
 
 
 @pytest.mark.parametrize("path", MODULES, ids=page_name)

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import lifesafe
-from lifesafe.cli.export import beside
+from lifesafe.cli.export import MANIFEST, beside
 from lifesafe.cli.export import export as export_command
-from lifesafe.errors import CheckpointError, DependencyError
+from lifesafe.errors import CheckpointError, ConfigError, DependencyError
 from lifesafe.policies import CDTConfig, RvSConfig, StoredPolicy, save
 from lifesafe.policies.export import TOLERANCE, Exportable, ServedTarget, export, exportable
 from lifesafe.policies.export.comparison import compare
@@ -572,6 +572,7 @@ def test_the_command_exports_a_policy_and_prints_json(tmp_path: Path, capsys: py
 
 def searched(directory: Path, stop_at: float | None) -> SafeOptimizer:
     """A life whose search has just ended, but for its training."""
+    (directory / MANIFEST).touch()
     problem = Problem(
         axes={"reward": (100, 500), "cost": (0, 60)},
         starts=[Returns(200, 0)],
@@ -600,11 +601,14 @@ def test_the_command_takes_the_target_of_a_life_along(
         assert isinstance(best, Returns)
         assert not optimizer.history.services  # nothing is served by being exported
     told = json.loads(capsys.readouterr().out)["target"]
-    assert told == {"returns": list(best), "limits": [20.0], "stop_at": None if stop_at is None else [stop_at]}
-    assert Stepper(tmp_path / "export").about["target"] == told
+    found = {"returns": list(best), "limits": [20.0], "stop_at": None if stop_at is None else [stop_at]}
+    assert told == found | {"promise": "trial"}
+    assert Stepper(tmp_path / "export").about["target"] == found
     assert export_command(tmp_path, out=tmp_path / "again") == 0
     said = capsys.readouterr().out
-    assert f"Target: ({best.reward:.5g}, {best.costs[0]:.5g}), found to keep the limit 20" in said
+    assert (
+        f"Target: ({best.reward:.5g}, {best.costs[0]:.5g}), found to keep the limit 20 under the promise trial" in said
+    )
     assert "stepper.reset(stepper.target())" in said
 
 
@@ -612,11 +616,20 @@ def test_a_life_that_has_found_nothing_is_exported_without_a_target(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     save(shaken("cdt"), tmp_path / "policy")
+    (tmp_path / MANIFEST).touch()
     problem = Problem(axes={"reward": (100, 500), "cost": (0, 60)}, starts=[Returns(200, 0)], limits=20.0)
     SafeOptimizer.open(tmp_path, problem).close()
     assert export_command(tmp_path) == 0
     assert "Target: none; this is no life, or it serves no target." in capsys.readouterr().out
     assert "target" not in Stepper(tmp_path / "export").about
+
+
+def test_a_run_of_ask_and_tell_has_no_policy_to_export(tmp_path: Path) -> None:
+    problem = Problem(axes={"reward": (100, 500), "cost": (0, 60)}, starts=[Returns(200, 0)], limits=20.0)
+    SafeOptimizer.open(tmp_path, problem).close()
+    with pytest.raises(ConfigError, match="your system has the policy, and there is none here to export"):
+        export_command(tmp_path)
+    assert not (tmp_path / "export").exists()
 
 
 def test_the_command_refuses_what_is_no_policy(tmp_path: Path) -> None:
