@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import tyro
 from tyro.conf import Positional
 
-from lifesafe.cli.console import FOUND, OK, Limits, Run, plural, print_json, say
-from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, show_plan
+from lifesafe.cli.console import FOUND, OK, Limits, Run, option, plural, print_json, say
+from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, recorded, show_plan
 from lifesafe.cli.settings import shell_words
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
-from lifesafe.journal.store import JOURNAL, journal_path
+from lifesafe.journal.store import journal_path
 from lifesafe.returns import Returns
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 _LIFE = "run.toml"
 _SHAPE = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
 
-EpisodesFile = Annotated[Path, Positional, tyro.conf.arg(metavar="FILE")]
-OptionalEpisodes = Annotated[Path | None, Positional, tyro.conf.arg(metavar="FILE")]
-Number = Annotated[int, Positional, tyro.conf.arg(metavar="TRIAL")]
+EpisodesFile = Annotated[Path, Positional, option("FILE")]
+OptionalEpisodes = Annotated[Path | None, Positional, option("[FILE]")]
+Number = Annotated[int, Positional, option("TRIAL")]
 
 
 def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a value
@@ -61,12 +60,12 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
         begin: What the search is begun with.
     """
     from lifesafe.safety import SafeOptimizer
+    from lifesafe.safety.beliefs import opened_problem
 
     _refuse_life(run, "ask")
     problem: Problem | None = None
-    if (run / JOURNAL).exists():
-        if not begin.is_empty:
-            _check_begun(run, begin)
+    if records := recorded(run):
+        begin.check(run, opened_problem(records))
     else:
         if begin.is_empty:
             begun(run)  # says what is missing
@@ -101,10 +100,11 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
     from lifesafe.safety import SafeOptimizer
 
     _refuse_life(run, "tell")
-    journal_path(run)
+    _check_run(run)
     episodes = read_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
         _check_open(run, optimizer, trial)
+        _check_costs(episodes, str(file), len(optimizer.problem.limits))
         opened = optimizer.open_trial
         assert opened is not None
         if len(episodes) != opened.episodes and not (early and len(episodes) < opened.episodes):
@@ -147,7 +147,7 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
     """
     from lifesafe.safety import SafeOptimizer
 
-    journal_path(run)
+    _check_run(run)
     with SafeOptimizer.open(run) as optimizer:
         held = optimizer.held
         optimizer.confirm(reason)
@@ -166,7 +166,8 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
     Two files were swapped, a sensor was unplugged, the wrong machine was measured. With a file the true episodes take
     the place of what was told; without one, nothing is known of that trial any more. The risk that it was charged
     stays charged, and under the promise "total" its episodes count as if each had cost the most. The reason is kept in
-    the record, and the report shows it.
+    the record, and the report shows it. An open trial is dropped, because it was chosen from what was wrong; if some of
+    its episodes were run, tell them first.
 
     Examples:
         lifesafe retract runs/robot 7 --reason "told the episodes of trial 6 again"
@@ -183,24 +184,29 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
     """
     from lifesafe.safety import SafeOptimizer
 
-    journal_path(run)
+    _check_run(run)
     episodes = None if file is None else read_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
         tried = optimizer.history.trials.get(trial)
-        if tried is not None and not tried.is_open and episodes is not None and len(episodes) != tried.was_told:
+        if tried is not None and tried.told_at and episodes is not None and len(episodes) != tried.was_told:
             raise TrialError(
                 f"Got {plural(len(episodes), 'episode')}, and {tried.was_told} were told of trial {trial}; give the"
                 " true returns of the same ones, in their order."
             )
+        _check_costs(episodes or (), str(file), len(optimizer.problem.limits))
+        opened = optimizer.open_trial
         optimizer.retract(trial, reason, episodes)
         known = 0 if episodes is None else len(episodes)
         if json:
-            held = _in_shell(optimizer.held)
-            print_json({"trial": trial, "known": known, "held": held, "stage": optimizer.stage})
+            dropped = None if opened is None else opened.number
+            now = {"held": _in_shell(optimizer.held), "stage": optimizer.stage}
+            print_json({"trial": trial, "known": known, "dropped": dropped, **now})
         else:
-            now = f"its true returns count: {plural(known, 'episode')}"
-            now = "nothing is known of it any more" if episodes is None else now
-            print(f"Trial {trial} is retracted; {now}.")
+            what = f"its true returns count: {plural(known, 'episode')}"
+            what = "nothing is known of it any more" if episodes is None else what
+            print(f"Trial {trial} is retracted; {what}.")
+            if opened is not None:
+                print(f"Trial {opened.number} was chosen from what was wrong: do not run it. Ask for another.")
         if optimizer.held is not None:
             say(_held_words(run, optimizer.held))
     return OK
@@ -229,7 +235,7 @@ def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False
     from lifesafe.safety import SafeOptimizer
 
     _refuse_life(run, "limits")
-    journal_path(run)
+    _check_run(run)
     with SafeOptimizer.open(run) as optimizer:
         had = optimizer.problem.limits
         if len(limit) != len(had):
@@ -306,11 +312,22 @@ def _refuse_life(run: Path, command: str) -> None:
         )
 
 
-def _check_begun(run: Path, begin: Beginning) -> None:
-    from lifesafe.journal.store import read_records
-    from lifesafe.safety.beliefs import believed
+def _check_run(run: Path) -> None:
+    """Refuse what is no directory with a search."""
+    if run.is_file():
+        raise JournalError(f"{run} is a file; give the directory of a run, such as runs/robot.")
+    journal_path(run)
 
-    begin.check(run, believed(read_records(run / JOURNAL, everything=False)[:1]).problem)
+
+def _check_costs(episodes: Sequence[Returns], source: str, costs: int) -> None:
+    """Refuse episodes with another number of costs than there are limits."""
+    for number, episode in enumerate(episodes, 1):
+        if len(episode.costs) != costs:
+            shape = '"cost": 3' if costs == 1 else f'"costs": [{", ".join("3" * costs)}]'
+            raise TrialError(
+                f"{source}: episode {number} has {plural(len(episode.costs), 'cost')}, and the search has"
+                f' {plural(costs, "limit")}; give one cost for each limit, as {{"reward": 12.5, {shape}}}.'
+            )
 
 
 def _check_open(run: Path, optimizer: SafeOptimizer, trial: int) -> None:
@@ -320,6 +337,10 @@ def _check_open(run: Path, optimizer: SafeOptimizer, trial: int) -> None:
         return
     tried = optimizer.history.trials.get(trial)
     now = f"Trial {opened.number} is open" if opened is not None else "No trial is open"
+    if tried is not None and tried.dropped:
+        raise TrialError(
+            f"Trial {trial} was dropped by a retraction. {now}; `lifesafe ask {directory}` prints the one to run."
+        )
     if tried is not None:
         raise TrialError(
             f"Trial {trial} was told already. {now}; if what was told is wrong, `lifesafe retract {directory} {trial}"

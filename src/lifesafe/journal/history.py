@@ -35,6 +35,8 @@ class Tried:
     told_number: int = 0
     retracted: e.Retracted | None = None
     retracted_number: int = 0
+    dropped: bool = False
+    """Whether it was open when another trial was retracted: it rested on what was wrong, and is never told."""
     was_told: int = 0
     """Episodes that were run, whatever became of them."""
     _summed: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
@@ -50,8 +52,8 @@ class Tried:
 
     @property
     def is_open(self) -> bool:
-        """Whether its episodes have not been told yet."""
-        return not self.told_at
+        """Whether its episodes are still to be told."""
+        return not self.told_at and not self.dropped
 
     @property
     def episodes(self) -> Float[np.ndarray, "m r"]:
@@ -193,11 +195,11 @@ class History:
     @property
     def told(self) -> list[Tried]:
         """The trials that were told, in the order of asking."""
-        return [tried for tried in self.trials.values() if not tried.is_open]
+        return [tried for tried in self.trials.values() if tried.told_at]
 
     @property
     def open(self) -> Tried | None:
-        """The trial that was asked for and not told yet."""
+        """The trial that was asked for and is still to be told."""
         return next((tried for tried in self.trials.values() if tried.is_open), None)
 
     @property
@@ -243,12 +245,14 @@ class History:
                 self.halted, self.judged_at = None, number  # there is new evidence since
             case e.Retracted():
                 tried = self._tried(event.trial)
-                if tried.is_open or tried.retracted is not None:
+                if not tried.told_at or tried.retracted is not None:
                     raise JournalError(
                         f"Trial {event.trial} was retracted twice, or never told; the record is not whole."
                     )
                 _check_count(tried, event.episodes or ())
                 tried.retracted, tried.retracted_number, tried.told = event, number, event.episodes
+                if self.open is not None:
+                    self.open.dropped = True
                 self.judged_at = number
             case e.Confirmed():
                 self.confirmed.append((number, event))
