@@ -74,7 +74,7 @@ class PlaneRow(Row):
     @property
     def name(self) -> str:
         """A name of its own for every choice of places, since numbers mean other worlds then."""
-        return f"{super().name}-{fingerprint(to_plain(self.places), 8)}"
+        return f"{super().name}-{fingerprint([to_plain(place) for place in self.places], 8)}"
 
 
 def rows_on(places: tuple[Place, ...]) -> list[PlaneRow]:
