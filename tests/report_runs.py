@@ -183,7 +183,7 @@ def listed(path: Path) -> Path:
 
 def total(path: Path) -> Path:
     """The promise on the total, with an account, in operation."""
-    searched(path, system(stop=41.0), promise="total", stop_at=40.0, episodes=150)
+    searched(path, system(stop=41.0), promise="total", stop_at=40.0, episodes=60)
     return _then(path, lambda operation: serve(operation, 6.0, 40, seed=2))
 
 

@@ -1,8 +1,8 @@
 """A warm process that forks one whole life per line on its standard input, so that lives need no imports.
 
-A line is: kind of kill, moment of the kill, directory. The answer is the process id of the life, and its exit status
-after it has ended. A life may be killed by the parent (`timer`), or kill itself at the n-th event, as Python's profiler
-counts them, in lifesafe's own code (`call`).
+A line is: kind of kill, moment of the kill, directory, what is promised. The answer is the process id of the life, and
+its exit status after it has ended. A life may be killed by the parent (`timer`), or kill itself at the n-th event, as
+Python's profiler counts them, in lifesafe's own code (`call`).
 """
 
 import os
@@ -14,8 +14,13 @@ from types import FrameType
 
 import torch
 
+from lifesafe.lifetime import Search
 from small_life import small_life
 
+PROMISES = {
+    "trial": Search(episodes=60),
+    "total": Search(episodes=30, stop_at=30.0, promise="total"),
+}
 EPISODES = 25
 
 
@@ -32,10 +37,11 @@ class Killer:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-def live(directory: Path) -> None:
-    with small_life(directory) as life:
+def live(directory: Path, promised: str) -> None:
+    with small_life(directory, search=PROMISES[promised]) as life:
         life.train(checkpoint_every=0.05)
-        life.optimize()
+        if not life.optimizer.history.services:  # what is served may teach the search something, and it would go on
+            life.optimize()
         for _ in life.operate(EPISODES - life.served):
             pass
 
@@ -43,14 +49,14 @@ def live(directory: Path) -> None:
 def serve() -> None:
     torch.set_num_threads(1)  # the threads of a pool do not survive a fork
     with tempfile.TemporaryDirectory() as place:
-        live(Path(place))  # imports all there is
+        live(Path(place), "trial")  # imports all there is
     for line in sys.stdin:
-        kind, moment, directory = line.rstrip("\n").split("\t")
+        kind, moment, directory, promised = line.rstrip("\n").split("\t")
         process = os.fork()
         if process == 0:
             if kind == "call":
                 sys.setprofile(Killer(int(moment)))
-            live(Path(directory))
+            live(Path(directory), promised)
             os._exit(0)
         print(process, flush=True)
         _, status = os.waitpid(process, 0)

@@ -33,7 +33,7 @@ def test_help_loads_nothing_slow(tmp_path: Path) -> None:
     assert "commands:" in done.stdout
     script = "import sys; from lifesafe.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stderr.split()
-    assert not {"matplotlib", "rich", "scipy.special", "scipy.ndimage", "torch"} & set(loaded)
+    assert not {"h5py", "matplotlib", "rich", "scipy.stats", "scipy.ndimage", "torch"} & set(loaded)
 
 
 def test_the_record_is_verified(run: Path, tmp_path: Path) -> None:

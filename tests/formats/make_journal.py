@@ -38,7 +38,7 @@ def everything(optimizer: SafeOptimizer, plant: System) -> None:
     operation = Operation(optimizer)
     operation.begin()
     while (target := operation.target) is not None:
-        operation.tell([Returns(tuple(target)[0], (39.0,))] * 40)
+        operation.tell([Returns(next(iter(target)), (39.0,))] * 40)
 
 
 def some(optimizer: SafeOptimizer, plant: System) -> None:

@@ -40,7 +40,7 @@ class System:
             costs = rng.poisson(self.means(target)).astype(float)
             if self.problem.stop_at is not None:
                 costs = np.minimum(costs, self.problem.stop_at)
-            found.append(Returns(float(rng.normal(tuple(target)[0], 20.0)), costs))
+            found.append(Returns(float(rng.normal(next(iter(target)), 20.0)), costs))
         return found
 
 
@@ -78,7 +78,7 @@ def until(optimizer: SafeOptimizer, stage: str, cost: Callable[[Any], float] = l
             return
         trial = optimizer.ask()
         assert trial is not None, optimizer.done
-        optimizer.tell(trial, [Returns(tuple(target)[0], cost(target)) for target in trial.targets])
+        optimizer.tell(trial, [Returns(next(iter(target)), cost(target)) for target in trial.targets])
     raise AssertionError(f"The stage {stage} never came.")
 
 

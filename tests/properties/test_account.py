@@ -1,4 +1,4 @@
-"""The account against newcomers that want to overdraw it: the greedy, sleepers, bad days, and what a search asks for."""
+"""The account against newcomers that want to overdraw it: the greedy, sleepers, bad days, and those of a search."""
 
 from collections.abc import Callable
 
@@ -67,7 +67,12 @@ def test_no_newcomer_brings_the_account_below_zero(
 
 
 @settings(max_examples=60)
-@given(limits=limits_of, over=st.floats(1.05, 4.0), costs=st.lists(st.floats(0.0, 1.0), max_size=30), cut=st.integers(0, 30))
+@given(
+    limits=limits_of,
+    over=st.floats(1.05, 4.0),
+    costs=st.lists(st.floats(0.0, 1.0), max_size=30),
+    cut=st.integers(0, 30),
+)
 def test_one_episode_at_a_time_or_many_give_the_same_account(
     limits: list[float], over: float, costs: list[float], cut: int
 ) -> None:

@@ -1,79 +1,72 @@
-"""The promise, simulated: slow, with fixed seeds and binomial tolerance."""
+"""The promises, simulated: on machines that keep what is assumed, ours hold where the paper's search breaks them."""
 
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Sequence
+from pathlib import Path
 
-import numpy as np
 import pytest
+from scipy.stats import binomtest
 
-from lifesafe._random import generator
-from lifesafe.coverage import Row, simulate, summarize
-from lifesafe.coverage.deployment import draw_map, problem_for, schedule_for
-from lifesafe.errors import NoSafeTargetError
-from lifesafe.optimizer import SafeOptimizer, Stage
-from lifesafe.returns import Returns
+from lifesafe.lab.coverage.deployment import Outcome, Row, draw_world
+from lifesafe.lab.coverage.simulation import simulate
+from lifesafe.lab.coverage.table import assumption
+from lifesafe.lab.coverage.worlds import FAMILIES
 
-pytestmark = pytest.mark.slow
-
-
-def _summary(row: Row, deployments: int, first: int = 50_000):
-    return summarize(row, simulate(row, deployments, first=first, workers=1))
-
-
-@pytest.mark.parametrize("delta", [0.05, 0.1])
-@pytest.mark.parametrize("family", ["overshoot", "conservative", "cliff", "rare"])
-def test_the_default_violates_in_at_most_delta_of_deployments(family, delta):
-    summary = _summary(Row(family=family, delta=delta), 300)
-    assert summary.keeps_promise
-    assert summary.unsafe_operation < 0.01
+DELTA = 0.1
+QUICK = {
+    "trial": [Row(family="overshoot"), Row(family="rare", stop=3.0), Row(family="overshoot", stop=3.0)],
+    "total": [Row(family=family, promise="total", stop=2.0, episodes=80) for family in ("overshoot", "edge", "rare")],
+}
 
 
-@pytest.mark.parametrize("error", [1.0, 2.0, 0.5])
-@pytest.mark.parametrize("family", ["gp_target", "gp_flat"])
-def test_the_default_keeps_its_promise_on_gaussian_maps(family, error):
-    summary = _summary(Row(family=family, delta=0.05, error=error), 200)
-    assert summary.keeps_promise
-    assert summary.unsafe_operation < 0.01
+def broken(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.violated for outcome in outcomes)
 
 
-def test_the_ledger_with_the_right_model_violates_in_about_what_it_spends():
-    summary = _summary(Row(family="gp_flat", delta=0.1, model="right"), 500)
-    assert summary.keeps_promise
-    assert summary.violated_interval[0] <= summary.spent
+def is_above(violated: int, deployments: int, delta: float) -> bool:
+    """Whether so many violations are far more than delta allows: by chance once in 1000."""
+    return bool(binomtest(violated, deployments, delta, alternative="greater").pvalue < 0.001)
 
 
-@pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
-def test_a_box_of_seeds_of_which_one_is_safe_violates_no_more_than_that_one():
-    row, violated, charged = Row(family="gp_flat", delta=0.1, model="right"), 0, []
-    for number in range(120):
-        system, rng = draw_map(row, generator(number, "map", row.family)), generator(number, "episodes")
-        problem = problem_for(row, system)
-        near = np.flatnonzero(np.abs(problem.scaled - problem.scaled[:, [system.seed]]).max(axis=0) <= 0.25)
-        seeds = (system.seed, *(int(i) for i in near if i != system.seed))
-        assert len(seeds) > 50
-        optimizer, tried = SafeOptimizer(replace(problem, seeds=seeds), schedule_for(row)), set()
-        with suppress(NoSafeTargetError):
-            while trial := optimizer.ask():
-                tried |= {trial.index} if trial.stage is not Stage.SEED else set()
-                drawn = system.draw(trial.index, trial.episodes, rng)
-                optimizer.tell(trial, [Returns(reward, cost) for reward, cost in drawn])
-        violated += not system.is_safe[sorted(tried - {system.seed})].all()
-        charged.append(optimizer.spent)
-    assert 0.06 < np.mean(charged) <= 0.1
-    assert violated <= 16  # of 120 at 0.1: 12 and more than one deviation; 20 where seeds were not charged
+@pytest.mark.parametrize("promise", QUICK)
+def test_the_promise_is_broken_no_more_often_than_delta_allows(promise: str, tmp_path: Path) -> None:
+    assert all(assumption(row) is None for row in QUICK[promise])
+    found = [outcome for each in simulate(QUICK[promise], 8, tmp_path).values() for outcome in each]
+    assert not is_above(broken(found), len(found), DELTA)
+    assert not any(outcome.broken_sure for outcome in found)
+    assert not is_above(sum(outcome.operates_unsafe for outcome in found), len(found), DELTA)
+    assert sum(outcome.recommended for outcome in found) > len(found) / 2  # doing nothing would keep any promise
 
 
-def test_the_paper_schedule_hardly_ever_violates():
-    assert _summary(Row(family="gp_target", model="right", rule="paper"), 200).violated <= 0.01
+@pytest.mark.parametrize("family", ["overshoot", "cliff"])
+def test_the_search_as_the_paper_prints_it_breaks_the_promise(family: str, tmp_path: Path) -> None:
+    printed = Row(family=family, search="printed")
+    (found,) = simulate([printed], 10, tmp_path, workers=1).values()
+    assert is_above(broken(found), len(found), DELTA)
 
 
-@pytest.mark.parametrize("family", ["gp_target", "gp_flat"])
-def test_the_literal_rule_violates_in_nearly_all_deployments(family):
-    assert _summary(Row(family=family, model="right", rule="literal"), 100).violated > 0.9
+ROWS = [
+    row
+    for family in FAMILIES
+    for row in (Row(family=family), Row(family=family, stop=3.0), Row(family=family, promise="total", stop=3.0))
+    if assumption(row) is None
+]
 
 
-def test_a_mixture_repairs_a_length_scale_that_is_too_long():
-    plain = _summary(Row(family="gp_flat", delta=0.05, model="right", error=2.0), 150)
-    mixed = _summary(Row(family="gp_flat", delta=0.05, model="right", error=2.0, mixture=9), 150)
-    assert mixed.violated < plain.violated / 2
-    assert mixed.keeps_promise
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_every_row_that_keeps_what_is_assumed_keeps_its_promise(row: Row, tmp_path: Path) -> None:
+    (found,) = simulate([row], 100, tmp_path).values()
+    assert not is_above(broken(found), len(found), row.delta)
+    assert not any(outcome.broken_sure for outcome in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["lumps_15", "lumps_50", "falls_50", "day_06"])
+def test_no_newcomer_overdraws_the_account_whatever_assumption_is_broken(family: str, tmp_path: Path) -> None:
+    row = Row(family=family, promise="total", stop=2.0)
+    (found,) = simulate([row], 100, tmp_path).values()
+    assert not any(outcome.broken_sure for outcome in found)
+    for outcome in found:
+        world = draw_world(row, outcome.number)
+        price = 2.0 + world.largest_step / world.limits[0] - 1  # of a newcomer's episode, in limits
+        assert outcome.window <= 2 * price + 1e-9  # the capacity of the account

@@ -5,15 +5,21 @@ import shutil
 import sqlite3
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lifesafe.cli import COMMANDS, main
+from lifesafe.cli import COMMANDS, main, theory
+from lifesafe.cli.console import print_json
+from lifesafe.cli.settings import shell_words
 from lifesafe.errors import ConfigError, GuaranteeWarning
-from lifesafe.optimizer.journal import read_events
-from lifesafe.report.history import History
-from lifesafe.report.simulation import Simulation
+from lifesafe.journal import events as e
+from lifesafe.journal import read_records
+from lifesafe.report.page.reading import Reading
+from lifesafe.safety import SafeOptimizer
+from report_runs import held
+
+OLD = Path(__file__).parents[1] / "formats" / "assets" / "journal-v1.sqlite"
+SHORT = ["theory", "simulate", "--episodes", "60"]
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +31,7 @@ def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("finished") / "demo"
-    assert main(["theory", "simulate", "--out", str(path)]) == 0
+    assert main([*SHORT, "--out", str(path)]) == 0
     return path
 
 
@@ -35,10 +41,18 @@ def run(finished: Path, empty_directory: Path) -> Path:
     return Path("runs/simulated")
 
 
+@pytest.fixture
+def old(empty_directory: Path) -> Path:
+    """A run of version 0.1."""
+    (empty_directory / "old").mkdir()
+    shutil.copyfile(OLD, empty_directory / "old/journal.sqlite")
+    return Path("old")
+
+
 def damage(run: Path) -> None:
     connection = sqlite3.connect(run / "journal.sqlite")
     connection.execute("DROP TRIGGER no_update")
-    connection.execute("UPDATE event SET body = replace(body, '20', '21') WHERE number = 3")
+    connection.execute("UPDATE event SET body = replace(body, '0', '1') WHERE number = 3")
     connection.commit()
     connection.close()
 
@@ -57,6 +71,8 @@ def test_the_help_of_a_command_teaches(name: str, capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert f"lifesafe {name}" in out.partition("Examples:")[2]
     assert "Exit codes: 0" in out
+    assert "None" not in out
+    assert "(default: )" not in out
 
 
 def test_a_group_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,27 +104,33 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["journal", "verify", "nowhere"], "nowhere does not exist; give the directory of a run"),
         (["journal", "export", "."], ". has no journal.sqlite"),
         (["report", "nowhere"], "nowhere does not exist"),
-        (["theory", "simulate", "--limit", "-1"], "The limit must be a positive number; got -1.0."),
-        (["theory", "simulate", "--delta", "2"], "delta must lie between 0 and 1; got 2.0."),
+        (["theory", "simulate", "nope"], "Unknown family 'nope'. The families are overshoot, "),
+        (["theory", "simulate", "--delta", "2"], "--delta must lie between 0 and 1; got 2.0."),
+        (["theory", "simulate", "--delta", "nan"], "--delta must lie between 0 and 1; got nan."),
         (["theory", "simulate", "--seed", "-1"], "A seed is a whole number that is not negative"),
-        (["theory", "simulate", "--limit", "0.5"], "No target is known to keep the limits (0.5,)"),
+        (["theory", "simulate", "--episodes", "0"], "--episodes must be a whole number of at least 1; got 0."),
+        (["theory", "simulate", "--promise", "total"], "--promise total needs --stop"),
+        (["theory", "simulate", "--stop", "-1"], "--stop must be a positive number, in limits: 2 or 3, say; got -1."),
+        (["theory", "simulate", "--stop", "inf"], "--stop must be a positive number"),
+        (["theory", "coverage", "--family", "nope"], "The suite quick has no family 'nope'; it has "),
         (["theory", "budget", "--points", "1"], "give at least 2 points"),
         (["theory", "budget", "--points", "90", "--costs", "2"], "are 729,000 candidates; give at most 10,000"),
         (["theory", "budget", "--points", "3", "--delta", "0"], "delta"),
     ],
 )
 def test_an_error_is_a_message_without_a_traceback(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], empty_directory: Path
 ) -> None:
     assert main(words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
+    assert list(empty_directory.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    "words", [["theory", "simulate", "--family", "nope"], ["theory", "simulate", "--nope"], ["journal", "verify"]]
+    "words", [["theory", "simulate", "--promise", "nope"], ["theory", "simulate", "--nope"], ["journal", "verify"]]
 )
 def test_wrong_options_are_explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 2
@@ -165,93 +187,171 @@ def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().err == "warning: Take care.\n"
 
 
-def test_a_simulation_finds_a_safe_target_and_draws_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theory", "simulate"]) == 0
+def test_words_of_python_become_words_of_the_shell() -> None:
+    said = {
+        "stop_at = 40 is never reached": "--stop-at 40 is never reached",
+        "Got 2 numbers as largest_step for 1 costs": "Got 2 numbers as --largest-step for 1 costs",
+        "promise = 'total' needs stop_at": "--promise total needs --stop-at",
+        "Limits must be positive numbers; got (20.0, -1.0).": "Limits must be positive numbers; got 20 -1.",
+        "got (inf,).": "got inf.",
+        "{'speed': 5.0, 'gain': 0.1} is no target": "speed=5,gain=0.1 is no target",
+        "Returns(reward=200.0, costs=(2.0,)) is no target": "reward=200,cost=2 is no target",
+        "Returns(reward=2.5, costs=(1.0, 0.0)): no": "reward=2.5,cost 1=1,cost 2=0: no",
+        "give rewards = (low, high)": "give --rewards LOW HIGH",
+        "A trial (of ten) stops at nothing.": "A trial (of ten) stops at nothing.",
+    }
+    assert {text: shell_words(text) for text in said} == said
+
+
+def test_json_is_laid_out_with_short_lists_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"limits": [20.0], "targets": [{"speed": 0.5, "gain": 0.1}] * 9, "best": None, "none": []}
+    print_json(told)
+    out = capsys.readouterr().out
+    assert json.loads(out) == told
+    assert '\n  "limits": [20.0],\n' in out
+    assert out.count('\n    {"speed": 0.5, "gain": 0.1}') == 9
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"cost": float("nan")})
+
+
+# --- one simulated deployment
+
+
+def test_a_simulation_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(SHORT)
     captured = capsys.readouterr()
-    assert "Beginning a run in runs/simulated" in captured.err
-    assert "30  maximize" in captured.err
-    assert "plain (R_max, limit)" in captured.out
-    assert "Picture: runs/simulated/report.png" in captured.out
-    assert Path("runs/simulated/report.png").read_bytes().startswith(b"\x89PNG")
+    assert "The run is in runs/simulated." in captured.err
+    assert "trial   1  start" in captured.err
+    assert "true cost, limit 20" in captured.out
+    assert "The promise 'trial' was" in captured.out
+    assert "Report: lifesafe report runs/simulated" in captured.out
+    with SafeOptimizer.open("runs/simulated") as optimizer:
+        assert code == (0 if optimizer.best is not None else 1)
+        assert f"The search took {optimizer.history.searched} episodes and is over: {optimizer.done}." in captured.out
 
 
-def test_a_simulation_tells_the_numbers_of_the_run_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theory", "simulate", "--family", "overshoot", "--seed", "2", "--json"]) == 0
+@pytest.mark.parametrize("promise", [[], ["--stop", "3"], ["--promise", "total", "--stop", "2"]])
+def test_a_simulation_tells_the_numbers_of_the_run_to_machines(
+    promise: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*SHORT, "--seed", "2", *promise, "--json"])
     told = json.loads(capsys.readouterr().out)
-    history = History.read(Path(told["run"]))
-    assert history.best is not None
-    assert told["recommended"]["target"]["reward"] == history.best.target.reward
-    assert told["trials"] == len(history.moments) == 30
-    assert told["spent"] == history.moments[-1].spent
-    assert told["plain"]["is_safe"] is False
-    assert Path(told["report"]).is_file()
-
-
-def test_a_simulation_leaves_a_finished_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = (run / "journal.sqlite").read_bytes()
-    assert main(["theory", "simulate", "--family", "cliff"]) == 0
-    assert "Beginning a run in runs/simulated-2" in capsys.readouterr().err
-    assert (run / "journal.sqlite").read_bytes() == before
+    reading = Reading.read(Path(told["run"]))
+    best = reading.beliefs, reading.chosen
+    assert told["recommended"] == (None if best[1] is None else list(best[1].point))
+    assert told["episodes"] == reading.history.searched
+    assert told["spent"] == reading.beliefs.spent
+    assert reading.problem.promise == ("total" if "total" in promise else "trial")
+    assert reading.problem.stop_at == ((20.0 * float(promise[-1]),) if promise else None)
+    assert told["broken_sure"] is False
 
 
 def test_a_simulation_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["theory", "simulate", "--family", "rare", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert code == (0 if told["recommended"] else 1)
+    assert main(["theory", "simulate", "--episodes", "5", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["recommended"] is None
+
+
+def test_a_simulation_leaves_another_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "journal.sqlite").read_bytes()
+    for words in (["theory", "simulate", "cliff"], [*SHORT, "--seed", "1"], ["theory", "simulate"]):
+        assert main(words) == 2
+        assert "runs/simulated holds a run of another machine, or one with other options." in capsys.readouterr().err
+    assert (run / "journal.sqlite").read_bytes() == before
+
+
+def test_a_finished_simulation_is_told_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "journal.sqlite").read_bytes()
+    assert main([*SHORT, "--json"]) == 0
+    first = capsys.readouterr().out
+    assert main([*SHORT, "--json"]) == 0
+    assert capsys.readouterr().out == first
+    assert (run / "journal.sqlite").read_bytes() == before
 
 
 def test_interrupted_it_says_how_to_go_on_and_does(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["theory", "simulate", "--out", "a run", "--seed", "3"]
-    assert main([*words[:2], "--out", "whole", *words[4:], "--json"]) == 0
+    words = [*SHORT, "--out", "a run", "--seed", "3"]
+    main([*SHORT, "--out", "whole", "--seed", "3", "--json"])
     whole = json.loads(capsys.readouterr().out)
 
-    original, calls = Simulation.run, []
+    lines = []
 
-    def interrupted(self: Simulation, trial: Any) -> Any:
-        calls.append(trial.number)
-        if trial.number == 7:
+    def interrupted(*_: object) -> str:
+        lines.append(_)
+        if len(lines) == 3:
             raise KeyboardInterrupt
-        return original(self, trial)
+        return "a line"
 
-    monkeypatch.setattr(Simulation, "run", interrupted)
-    assert main(words) == 130
+    with monkeypatch.context() as patched:
+        patched.setattr(theory, "_told", interrupted)
+        assert main(words) == 130
     err = capsys.readouterr().err
-    assert "To go on: lifesafe theory simulate --out 'a run' --seed 3" in err
+    assert "To go on: lifesafe theory simulate --episodes 60 --out 'a run' --seed 3" in err
     assert "Traceback" not in err
-    monkeypatch.setattr(Simulation, "run", original)
-    assert main([*words, "--json"]) == 0
-    captured = capsys.readouterr()
-    assert "Resuming the unfinished run in a run" in captured.err
-    resumed = json.loads(captured.out)
-    assert all(resumed[name] == whole[name] for name in ("recommended", "trials", "spent", "violations"))
+    main([*words, "--json"])
+    resumed = json.loads(capsys.readouterr().out)
+    assert {**resumed, "run": "whole"} == whole
+
+
+# --- the record
 
 
 def test_verify_counts_and_replays(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "verify", str(run)]) == 0
     out = capsys.readouterr().out
-    events = read_events(run / "journal.sqlite")
-    assert f"is sound: {len(events)} events, the last with fingerprint {events[-1].hash[:12]}." in out
-    assert "Replayed to the same decisions: 30 trials, stage done." in out
+    records = read_records(run / "journal.sqlite")
+    trials = sum(isinstance(record.event, e.Told) for record in records)
+    assert f"is sound: {len(records)} events, the last with fingerprint {records[-1].hash[:12]}." in out
+    assert f"Replayed to the same decisions: {trials} trials with 60 episodes, 0 episodes of operation" in out
 
 
 def test_verify_tells_machines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["journal", "verify", str(run), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert (told["sound"], told["replayed"], told["stage"], told["trials"]) == (True, True, "done", 30)
+    assert (told["sound"], told["replayed"], told["stage"], told["searched"]) == (True, True, "done", 60)
     assert main(["journal", "verify", str(run), "--chain-only", "--json"]) == 0
     assert "replayed" not in json.loads(capsys.readouterr().out)
 
 
 def test_a_damaged_journal_is_refused_by_every_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     damage(run)
-    for words in (["journal", "verify"], ["journal", "export"], ["report"]):
+    Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
+    before = (run / "journal.sqlite").read_bytes()
+    tell = ["tell", str(run), "one.json", "--trial", "1"]
+    for words in (["journal", "verify"], ["journal", "export"], ["report"], ["plan"], ["ask"]):
         assert main([*words, str(run)]) == 2
         captured = capsys.readouterr()
         assert "was edited or moved: expected fingerprint" in captured.err
         assert "Traceback" not in captured.err
         assert captured.out == ""
+    for words in (tell, ["confirm", str(run), "--reason", "x"], ["retract", str(run), "1", "--reason", "x"]):
+        assert main(words) == 2
+        assert "was edited or moved: expected fingerprint" in capsys.readouterr().err
+    assert (run / "journal.sqlite").read_bytes() == before
+
+
+def test_a_run_of_version_0_1_is_refused_by_every_command(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    commands = (
+        ["journal", "verify", "old"],
+        ["journal", "export", "old"],
+        ["report", "old"],
+        ["plan", "old"],
+        ["ask", "old"],
+        ["tell", "old", "one.json", "--trial", "1"],
+        ["confirm", "old", "--reason", "x"],
+        ["retract", "old", "1", "--reason", "x"],
+        ["limits", "old", "--limit", "30"],
+        ["theory", "simulate", "--out", "old"],
+    )
+    for words in commands:
+        assert main(words) == 2, words
+        captured = capsys.readouterr()
+        assert "recorded by lifesafe 0.1, which was never released; begin a new run." in captured.err
+        assert captured.out == ""
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
 
 
 def test_verify_leaves_the_journal_as_it_is(run: Path) -> None:
@@ -264,12 +364,15 @@ def test_export_writes_every_event(run: Path, capsys: pytest.CaptureFixture[str]
     assert main(["journal", "export", str(run)]) == 0
     out = capsys.readouterr().out
     rows = [json.loads(line) for line in out.splitlines()]
-    assert [row["kind"] for row in rows] == [event.kind for event in read_events(run / "journal.sqlite")]
+    assert [row["kind"] for row in rows] == [e.kind_of(each.event) for each in read_records(run / "journal.sqlite")]
     assert main(["journal", "export", str(run), "--out", "events.jsonl"]) == 0
     assert Path("events.jsonl").read_text() == out
 
 
-def test_report_draws_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+# --- reports
+
+
+def test_a_report_is_written_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run)]) == 0
     assert (run / "report.html").is_file()
     assert main(["report", str(run), "--out", "figures/run.pdf"]) == 0
@@ -279,7 +382,14 @@ def test_report_draws_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[
         f"Report: {run / 'report.html'}",
         "Picture: figures/run.pdf",
     ]
-    assert out.count("Calibration: each of") == 2
+    assert "Under the promise “trial” it took 60 real episodes" in out
+    assert out.count("Promise: With probability at least 0.9") == 1
+
+
+def test_the_journal_may_be_named_instead_of_its_directory(run: Path) -> None:
+    assert main(["report", str(run / "journal.sqlite")]) == 0
+    assert (run / "report.html").is_file()
+    assert main(["plan", str(run / "journal.sqlite")]) == 0
 
 
 def test_a_picture_has_the_name_of_the_task_and_no_path(run: Path) -> None:
@@ -298,35 +408,56 @@ def test_a_picture_says_what_could_not_be_read(run: Path, capsys: pytest.Capture
     assert "The settings of the run are left out." in capsys.readouterr().err
 
 
-def test_budget_prints_both_tables_and_the_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theory", "budget", "--points", "6", "--visits", "3"]) == 0
+def test_words_that_do_not_fit_together_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (["--live", "--out", "x.html"], "give either --live or --out"),
+        (["--port", "8000"], "add --live"),
+        (["--out", "x.txt"], "give a file that ends in one of .html, .png, .pdf, .svg"),
+    ):
+        assert main(["report", str(run), *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_report_of_a_search_that_is_held_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(held(Path("lab")))]) == 0
+    assert "1 trial had a mean clearly above a limit" in capsys.readouterr().out
+
+
+# --- theory
+
+
+def test_budget_prints_its_table_and_the_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "budget", "--points", "6"]) == 0
     out = capsys.readouterr().out
     assert "Budget of Theorem 3, corrected constants" in out
     assert "worst case" in out
-    assert out.splitlines()[-4].split() == ["visit", "allowance", "remaining", "alpha"]
 
 
 def test_budget_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["theory", "budget", "--points", "6", "--visits", "3"]
+    words = ["theory", "budget", "--points", "6"]
     assert main([*words, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert main(words) == 0
-    assert f"{told['theorem_3']['trials']:,}" in capsys.readouterr().out
-    assert told["theorem_3"]["trials"] == told["theorem_3"]["exploration"] + told["theorem_3"]["maximization"]
-    assert told["theorem_3"]["episodes"] == 20 * told["theorem_3"]["trials"]
-    assert [row["visit"] for row in told["ledger"]] == [1, 2, 3]
-    assert told["ledger"][0]["allowance"] == pytest.approx(0.025)
+    assert f"{told['trials']:,}" in capsys.readouterr().out
+    assert told["trials"] == told["exploration"] + told["maximization"]
+    assert told["episodes"] == 20 * told["trials"]
 
 
-def test_a_coverage_of_fewer_deployments_keeps_what_was_simulated_before(empty_directory: Path) -> None:
-    def simulated(*words: str) -> list[tuple[str, int]]:
-        assert main(["theory", "coverage", "--workers", "1", "--out", "cov", *words]) == 0
-        return [
-            (line["row"]["family"], line["deployments"]) for line in json.loads(Path("cov/default.json").read_text())
-        ]
+def test_a_coverage_keeps_what_was_simulated_before(capsys: pytest.CaptureFixture[str]) -> None:
+    def simulated(count: int) -> list[dict[str, object]]:
+        assert (
+            main(["theory", "coverage", "--family", "cliff", "--deployments", str(count), "--workers", "1", "--json"])
+            == 0
+        )
+        told: list[dict[str, object]] = json.loads(capsys.readouterr().out)
+        assert json.loads(Path("runs/coverage/quick.json").read_text()) == told
+        return told
 
-    assert set(simulated("--family", "rare", "--deployments", "2")) == {("rare", 2)}
-    both = simulated("--family", "rare", "--deployments", "1")
-    assert set(both) == {("rare", 2), ("rare", 1)}
-    assert simulated("--family", "rare", "--deployments", "2") == both
-    assert Path("cov/default.md").read_text().count("| rare |") == len(both) / 2
+    first = simulated(1)
+    assert first
+    before = {path: path.read_bytes() for path in Path("runs/coverage/quick").rglob("*") if path.is_file()}
+    assert before
+    assert [row["deployments"] for row in simulated(2)] == [2] * len(first)
+    kept = {path: path.read_bytes() for path in before}
+    assert all(kept[path].startswith(before[path]) for path in before)
+    assert "cliff" in Path("runs/coverage/quick.md").read_text()

@@ -1,21 +1,47 @@
-"""Asking and telling from the shell: what a search is begun by, and how what does not fit it is refused."""
+"""A search on a system of one's own from the shell: plan, ask, tell, confirm, retract, limits, and what is refused."""
 
+import io
 import json
+import shutil
+import sys
+import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from lifesafe.cli import main
+from lifesafe.cli.plan import Beginning
+from lifesafe.cli.real_system import read_episodes
 from lifesafe.data import Dataset
 from lifesafe.data.dsrl import write_dsrl
-from lifesafe.optimizer import SafeOptimizer
-from lifesafe.optimizer.journal import read_events
+from lifesafe.errors import TrialError
+from lifesafe.journal import events as e
+from lifesafe.journal import read_records
 from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
 from logs import careful, reckless
+from report_runs import held
 
-BEGIN = ["--data", "logs.hdf5", "--limit", "10"]
+KNOBS = ["--axis", "speed=0:2:m/s", "--axis", "gain=0:1", "--begin-at", "speed=0.5,gain=0.1", "--rewards", "0", "900"]
+RETURNS = ["--axis", "reward=0:500", "--axis", "cost=0:60", "--begin-at", "reward=200,cost=2"]
+TWO = [
+    "--axis", "reward=0:500", "--axis", "cost 1=0:60", "--axis", "cost 2=0:3", "--begin-at",
+    "reward=200,cost 1=2,cost 2=0",
+]  # fmt: skip
+LOGS = ["--data", "logs.hdf5", "--limit", "10", "--episodes", "40"]
+BEGINNINGS = {
+    "knobs, trial": [*KNOBS, "--limit", "20"],
+    "knobs, trial, stop": [*KNOBS, "--limit", "20", "--stop-at", "40", "--episodes", "60"],
+    "returns, total": [*RETURNS, "--limit", "20", "--stop-at", "40", "--promise", "total"],
+    "two costs, trial": [*TWO, "--limit", "20", "1", "--stop-at", "40", "3"],
+    "two costs, total": [*TWO, "--limit", "20", "1", "--stop-at", "40", "3", "--promise", "total"],
+    "returns, sure": [*RETURNS, "--limit", "20", "--stop-at", "18"],
+    "knobs, horizon": [*KNOBS, "--limit", "20", "--incident", "horizon", "--largest", "90"],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -23,68 +49,536 @@ def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Knobs with a stop at 40, and the first trial asked for."""
+    path = tmp_path_factory.mktemp("begun") / "lab"
+    assert main(["ask", str(path), *BEGINNINGS["knobs, trial, stop"]]) == 0
+    return path
+
+
 @pytest.fixture
-def _lab(_inside: None) -> None:
-    """Begin a search by careful logs."""
-    write_dsrl(careful(np.random.default_rng(0)), "logs.hdf5")
-    assert main(["ask", "lab", *BEGIN]) == 0
+def lab(begun: Path) -> Path:
+    shutil.copytree(begun, "lab")
+    return Path("lab")
 
 
-def test_a_lab_does_not_begin_by_logs_whose_cheap_episodes_are_luck(capsys: pytest.CaptureFixture[str]) -> None:
-    write_dsrl(reckless(np.random.default_rng(0)), "logs.hdf5")
-    assert main(["ask", "lab", *BEGIN]) == 2
-    assert "their cheap episodes look like luck" in capsys.readouterr().err
-    assert not Path("lab").exists()
+def kinds(run: str | Path) -> list[str]:
+    return [e.kind_of(record.event) for record in read_records(Path(run) / "journal.sqlite")]
 
 
-def test_a_lab_begins_with_the_rewards_that_careful_behaviors_had(capsys: pytest.CaptureFixture[str]) -> None:
+def episodes(count: int, cost: float = 1.0, reward: float = 200.0) -> list[dict[str, Any]]:
+    return [{"reward": reward + i % 5, "cost": cost} for i in range(count)]
+
+
+def write(told: object, name: str = "episodes.json") -> str:
+    Path(name).write_text(json.dumps(told))
+    return name
+
+
+def tell(run: Path, trial: int, told: object, *words: str) -> int:
+    return main(["tell", str(run), write(told), "--trial", str(trial), *words])
+
+
+def machine(target: dict[str, Any], costs: int, stops: Sequence[float], rng: np.random.Generator) -> dict[str, Any]:
+    """Return an episode of a made-up system: what earns more costs more."""
+    asked = target["reward"] / 500 if "reward" in target else (target["speed"] / 2 + target["gain"]) / 2
+    drawn = [float(rng.poisson(scale * (1 + 6 * asked**2))) for scale in (1.0, 0.02)[:costs]]
+    own = [min(cost, stop + 1.0) for cost, stop in zip(drawn, stops or [np.inf] * costs, strict=True)]
+    return {"reward": float(rng.normal(400 * asked, 5)), **({"costs": own} if costs > 1 else {"cost": own[0]})}
+
+
+# --- a whole search
+
+
+@pytest.mark.parametrize("name", BEGINNINGS)
+def test_a_whole_search_by_ask_and_tell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    begin = [*BEGINNINGS[name], "--episodes", "50"]  # the last one given counts
+    assert main(["plan", *begin]) == 0
+    planned = capsys.readouterr().out
+    assert planned.startswith("The search takes at most 50 real episodes; as a rule ")
+    assert main(["ask", "lab", *begin]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == planned  # what it will take is said before the first trial
+    asked, rng, told = json.loads(shown.out), np.random.default_rng(0), 0
+    assert asked["promise"] == ("total" if "total" in name else "trial")
+    costs, stops = len(asked["limits"]), asked["stop_at"]
+    assert stops == {"": None, "stop": [40.0], "sure": [18.0]}.get(name.rpartition(", ")[2], stops)
+    while asked["trial"] is not None:
+        assert len(asked["targets"]) == asked["episodes"]
+        own = [machine(target, costs, stops, rng) for target in asked["targets"]]
+        assert tell(Path("lab"), asked["trial"], own) in (0, 1)
+        told += len(own)
+        line = capsys.readouterr().out
+        assert line.startswith(f"Trial {asked['trial']}: {len(own)} episode")
+        code = main(["ask", "lab"])
+        asked = json.loads(capsys.readouterr().out)
+    assert told <= 50
+    assert (asked["stage"], asked["episodes"], asked["targets"]) == ("done", 0, [])
+    assert asked["done"]
+    assert code == (0 if asked["best"] is not None else 1)
+    assert main(["journal", "verify", "lab", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["searched"] == told
+    assert main(["report", "lab"]) == 0
+    assert f"it took {told} real episodes" in capsys.readouterr().out
+
+
+def test_asking_again_gives_the_same_trial_and_says_nothing_of_the_plan(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ask", str(lab)]) == 0
+    first = capsys.readouterr()
+    assert main(["ask", str(lab), *BEGINNINGS["knobs, trial, stop"]]) == 0
+    assert capsys.readouterr() == first
+    assert first.err == ""
+    assert json.loads(first.out)["targets"] == [{"speed": 0.5, "gain": 0.1}] * 30
+    assert kinds(lab) == ["opened", "asked"]
+
+
+def test_a_trial_is_told_by_a_file_or_by_standard_input(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(episodes(30)).encode())))
+    assert main(["tell", str(lab), "-", "--trial", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told == {
+        "trial": 1, "episodes": 30, "mean": {"reward": 202.0, "costs": [1.0]}, "held": None, "stage": "search"
+    }  # fmt: skip
+    with SafeOptimizer.open(lab) as optimizer:
+        assert [tuple(row) for row in optimizer.trials[0].episodes] == [(200.0 + i % 5, 1.0) for i in range(30)]
+
+
+def test_a_trial_that_ended_early_is_told_as_such(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, episodes(12)) == 2
+    assert "Got 12 episodes, and trial 1 has 30 targets." in (err := capsys.readouterr().err)
+    assert "add --early" in err
+    assert tell(lab, 1, episodes(31), "--early") == 2
+    assert "Got 31 episodes, and trial 1 has 30 targets." in capsys.readouterr().err
+    assert tell(lab, 1, episodes(12), "--early") == 0
+    assert "Trial 1: 12 of 30 episodes, mean reward 201.8, mean cost 1 (limit 20)." in capsys.readouterr().out
+
+
+# --- what is refused leaves no trace
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "episodes.json is not JSON"),
+        ("", "episodes.json is not JSON"),
+        ("[" * 100_000, "episodes.json is not JSON"),
+        ("{}", "must hold a list"),
+        ("[]", "must hold a list"),
+        ('[{"reward": 1, "cost": 2}, {"reward": 1}]', 'episode 2 is {"reward": 1}'),
+        ('[{"reward": 1, "cost": 2, "costs": [2]}]', "episode 1 is"),
+        ('[{"reward": "much", "cost": 2}]', "episode 1 is"),
+        ('[{"reward": true, "cost": 2}]', "episode 1 is"),
+        ('[{"reward": NaN, "cost": 2}]', "all finite numbers"),
+        ('[{"reward": 1, "cost": Infinity}]', "all finite numbers"),
+        ('[{"reward": 1, "cost": 1e400}]', "all finite numbers"),
+        (f'[{{"reward": 1, "cost": 1{"0" * 400}}}]', "all finite numbers"),
+        ('[{"reward": 1, "costs": []}]', "episode 1 is"),
+        ('["cost"]', 'episode 1 is "cost"'),
+        ("[3]", "episode 1 is 3"),
+        ('[{"reward": 1, "cost": -0.5}]', "episode 1 has a cost of -0.5; costs are never negative."),
+        ('[{"reward": 1, "costs": [1, 2]}]', "episode 1 has 2 costs, and the search has 1 limit"),
+        (json.dumps([*episodes(29), {"reward": 1, "costs": [1, 2]}]), "episode 30 has 2 costs"),
+        (json.dumps(episodes(30, cost=1e200)), "that is no return of an episode"),
+    ],
+)
+def test_what_is_no_episode_is_named_and_not_recorded(
+    lab: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = (lab / "journal.sqlite").read_bytes()
+    Path("episodes.json").write_text(text)
+    assert main(["tell", str(lab), "episodes.json", "--trial", "1"]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+    assert (lab / "journal.sqlite").read_bytes() == before
+
+
+def test_a_file_that_is_no_text_tells_nothing(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("noise.json").write_bytes(b"\xff\xfe\xfd" * 9)
+    assert main(["tell", str(lab), "noise.json", "--trial", "1"]) == 2
+    assert "noise.json is not JSON" in capsys.readouterr().err
+    for missing in ("missing.json", "."):
+        assert main(["tell", str(lab), missing, "--trial", "1"]) == 2
+        assert f"{missing} is no file; give the episodes of the trial as JSON" in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked"]
+
+
+def test_another_trial_than_the_open_one_is_refused(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for trial in ("0", "2", "-1"):
+        assert main(["tell", str(lab), write(episodes(30)), "--trial", trial]) == 2
+        assert f"Trial {trial} is not open. Trial 1 is open; `lifesafe ask lab` prints" in capsys.readouterr().err
+    assert tell(lab, 1, episodes(30)) == 0
+    assert tell(lab, 1, episodes(30)) == 2
+    assert "Trial 1 was told already. No trial is open; if what was told is wrong" in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked", "told"]
+
+
+def test_a_cost_above_what_an_episode_can_have_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "lab", *BEGINNINGS["knobs, horizon"], "--episodes", "50"]) == 0
+    capsys.readouterr()
+    assert tell(Path("lab"), 1, [*episodes(29), {"reward": 1, "cost": 90.5}]) == 2
+    assert "Episode 30 has a cost of 90.5, and no episode can cost more than 90 (--largest)" in capsys.readouterr().err
+    assert kinds("lab") == ["opened", "asked"]
+
+
+def test_two_costs_are_told_as_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "lab", *BEGINNINGS["two costs, trial"], "--episodes", "40"]) == 0
+    asked = json.loads(capsys.readouterr().out)
+    assert asked["targets"][0] == {"reward": 200.0, "costs": [2.0, 0.0]}
+    assert tell(Path("lab"), 1, episodes(30)) == 2
+    assert (
+        'has 1 cost, and the search has 2 limits; give one cost for each limit, as {"reward": 12.5, "costs": [3, 3]}'
+        in (capsys.readouterr().err)
+    )
+    assert tell(Path("lab"), 1, [{"reward": 200, "costs": [3, 0.5]}] * 30) == 0
+    assert "mean cost 3, 0.5 (limit 20, 1)." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("run", ["nowhere", "empty", "logs.txt"])
+def test_what_holds_no_search_is_named(run: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("empty").mkdir()
+    Path("logs.txt").write_text("nothing")
+    for words in (
+        ["tell", run, write(episodes(1)), "--trial", "1"],
+        ["confirm", run, "--reason", "none"],
+        ["retract", run, "1", "--reason", "none"],
+        ["limits", run, "--limit", "3"],
+    ):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert f"{run} " in err
+        assert "give the directory of a run" in err
+    assert not Path("nowhere").exists()
+    assert list(Path("empty").iterdir()) == []
+
+
+def test_a_second_process_waits_for_no_first_one(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with SafeOptimizer.open(lab):
+        thread = threading.Thread(target=lambda: codes.append(tell(lab, 1, episodes(30))))
+        codes: list[int] = []
+        thread.start()
+        thread.join()
+    assert codes == [2]
+    assert "is open" in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked"]
+
+
+# --- beginning
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "or without logs with --axis, --begin-at and --limit"),
+        (["--limit", "20"], "Give either --data with logs, or an --axis for everything that you can set."),
+        ([*KNOBS], "Give --limit: the largest mean cost of an episode"),
+        (["--data", "none.hdf5", "--limit", "20"], "none.hdf5"),
+        ([*KNOBS, "--data", "none.hdf5", "--limit", "20"], "Give either --data with logs, or an --axis"),
+        (
+            ["--axis", "speed=0:2", "--rewards", "0", "9", "--limit", "2"],
+            "Give --begin-at: a target that you know to be",
+        ),
+        (["--axis", "speed=0:2", "--begin-at", "speed=1", "--limit", "2"], "give --rewards LOW HIGH."),
+        (["--axis", "speed", *KNOBS, "--limit", "2"], "An axis is given as NAME=LOW:HIGH or NAME=LOW:HIGH:UNIT"),
+        (["--axis", "speed=0:two", *KNOBS, "--limit", "2"], "An axis is given as NAME=LOW:HIGH"),
+        (["--axis", "speed=0:2", *KNOBS, "--limit", "2"], "Every --axis needs a name of its own"),
+        (["--axis", "lift=0:nan", *KNOBS, "--limit", "2"], "must run from a number to a larger one; got 0 to nan."),
+        (["--axis", "lift=2:1", *KNOBS, "--limit", "2"], "must run from a number to a larger one; got 2 to 1."),
+        ([*KNOBS, "--begin-at", "speed=9,gain=0", "--limit", "2"], "speed=9,gain=0: speed = 9 lies outside its axis"),
+        ([*KNOBS, "--begin-at", "speed=1", "--limit", "2"], "speed=1 is no target of the axes speed, gain."),
+        ([*KNOBS, "--begin-at", "speed", "--limit", "2"], "A target is given as speed=0.5,gain=0.1, say; got 'speed'."),
+        ([*KNOBS, "--begin-at", "speed=1,speed=2", "--limit", "2"], "names speed twice"),
+        ([*KNOBS, "--limit", "inf"], "Limits must be positive numbers; got inf."),
+        ([*KNOBS, "--limit", "-3"], "Limits must be positive numbers; got -3."),
+        ([*KNOBS, "--limit", "nan"], "Limits must be positive numbers; got nan."),
+        ([*KNOBS, "--limit", "1", "2", "3", "4", "5"], "Got 5 limits; a search keeps one to 4 costs"),
+        ([*KNOBS, "--limit", "20", "--delta", "1.5"], "--delta must lie between 0 and 1; got 1.5."),
+        ([*KNOBS, "--limit", "20", "--promise", "total"], "--promise total needs --stop-at: the account pays"),
+        ([*KNOBS, "--limit", "20", "--stop-at", "-1"], "--stop-at must be positive; got -1."),
+        ([*KNOBS, "--limit", "20", "--stop-at", "40", "60"], "numbers as --stop-at for 1 cost"),
+        ([*KNOBS, "--limit", "20", "--stop-at", "40", "--incident", "9"], "Give --stop-at or --incident, not both"),
+        (
+            [*KNOBS, "--limit", "20", "--incident", "much"],
+            '--incident is a number, one per cost, or "horizon"; got much.',
+        ),
+        ([*KNOBS, "--limit", "20", "--incident", "horizon"], "--incident horizon needs --largest:"),
+        ([*KNOBS, "--limit", "20", "--stop-at", "40", "--largest", "30"], "--stop-at 40 is never reached"),
+        ([*KNOBS, "--limit", "20", "--episodes", "-2"], "--episodes must be a whole number of at least 1; got -2."),
+        ([*KNOBS, "--limit", "20", "--seed", "-1"], "A seed is a whole number that is not negative"),
+        ([*KNOBS, "--limit", "20", "--rewards", "9", "0"], "Rewards must range from a number to a larger one"),
+        (
+            [*KNOBS, "--limit", "20", "--episodes", "10", "--delta", "0.001"],
+            "With --episodes 10 and --delta 0.001 the search could never leave its start",
+        ),
+    ],
+)
+def test_what_cannot_be_begun_is_explained_by_plan_and_ask(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["plan"], ["ask", "lab"]):
+        assert main([*command, *words]) == 2
+        shown = capsys.readouterr()
+        assert message in shown.err
+        assert shown.out == ""
+        assert not any(sign in shown.err for sign in ("Traceback", "{'", "stop_at", "largest_step", "Returns("))
+        assert not Path("lab").exists()
+
+
+def test_a_plan_says_what_would_shorten_the_search_and_offers_the_other_promise(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    short = ["plan", *KNOBS, "--limit", "20", "--episodes", "50"]
+    assert main([*short, "--stop-at", "40", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["most"], told["done"], told["promise"], told["sure"]) == (50, 0, "trial", False)
+    assert set(told["shorter"]) <= {"--promise total"}
+    assert main([*short, "--stop-at", "40"]) == 0
+    assert "--promise total (what all episodes have cost never exceeds" in capsys.readouterr().out
+    assert main([*short, "--stop-at", "18"]) == 0
+    assert "every single episode keeps them for sure, and only reward is searched" in capsys.readouterr().out
+    assert list(Path().iterdir()) == []
+
+
+def test_the_plan_of_a_run_counts_what_is_done(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, episodes(30)) == 0
+    capsys.readouterr()
+    assert main(["plan", str(lab)]) == 0
+    assert "30 episodes done so far; `lifesafe report lab`" in capsys.readouterr().out
+    assert main(["plan", str(lab), "--limit", "20"]) == 2
+    assert "Give either the directory of a run, or what a search would be begun with." in capsys.readouterr().err
+    assert main(["plan", "nowhere"]) == 2
+    assert "nowhere does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--limit", "30"], "--limit is 20 there, 30 here"),
+        (["--stop-at", "50"], "--stop-at is 40 there, 50 here"),
+        (["--delta", "0.05"], "--delta is 0.1 there, 0.05 here"),
+        (["--seed", "3"], "--seed is 0 there, 3 here"),
+        (["--promise", "total"], "--promise is trial there, total here"),
+        (["--episodes", "150"], "--episodes is 60 there, 150 here"),
+        (["--incident", "horizon"], "--incident is none there, horizon here"),
+        (["--rewards", "0", "1"], "--rewards is 0, 900 there, 0, 1 here"),
+        (["--begin-at", "speed=0.6,gain=0.1"], "its starts are others"),
+        (["--axis", "speed=0:2:m/s"], "its axes are others"),
+        (["--axis", "speed=0:3:m/s", "--axis", "gain=0:1"], "its axes are others"),
+    ],
+)
+def test_a_search_that_was_begun_takes_no_other_settings(
+    lab: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ask", str(lab), *words]) == 2
+    err = capsys.readouterr().err
+    assert f"The search in lab was begun otherwise: {message}" in err
+    assert "For other limits: lifesafe limits lab --limit NUMBER." in err
+    assert kinds(lab) == ["opened", "asked"]
+
+
+def test_no_option_is_forgotten_when_a_search_goes_on() -> None:
+    assert Beginning().is_empty
+    assert {*Beginning().__dataclass_fields__} == {
+        "data", "limit", "axis", "begin_at", "rewards", "delta", "promise", "stop_at", "largest_step", "incident",
+        "largest", "episodes", "seed",
+    }  # fmt: skip
+
+
+# --- beginning with logs
+
+
+def test_a_lab_begins_with_logs(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     calm, daring = careful(rng), reckless(rng)
     daring = replace(daring, rewards=daring.rewards + 1)  # luck earns more than care ever does
     write_dsrl(Dataset.from_episodes([*calm, *daring]), "logs.hdf5")
-    assert main(["ask", "lab", *BEGIN]) == 0
+    assert main(["ask", "lab", *LOGS]) == 0
+    asked = json.loads(capsys.readouterr().out)
     with SafeOptimizer.open("lab") as optimizer:
-        rewards = [optimizer.problem.target(seed).reward for seed in optimizer.problem.seeds]
+        rewards = [start[0] for start in optimizer.problem.starts]
     assert max(rewards) < calm.returns[:, 0].max()
-    assert json.loads(capsys.readouterr().out)["target"]["reward"] == rewards[0]
+    assert asked["targets"][0] == {"reward": rewards[0], "costs": [0.0]}
+    assert main(["ask", "lab", *LOGS]) == 0
+    assert main(["ask", "lab", "--data", "logs.hdf5"]) == 0
+    assert main(["ask", "lab", *LOGS, "--begin-at", "reward=0,cost=0"]) == 2
+    assert main(["ask", "other", *LOGS, "--stop-at", "20", "--promise", "total"]) == 0
+    write_dsrl(calm, "logs.hdf5")
+    capsys.readouterr()
+    assert main(["ask", "lab", *LOGS]) == 2
+    assert "The search in lab was begun otherwise: its axes are others" in capsys.readouterr().err
 
 
-@pytest.mark.usefixtures("_lab")
-def test_a_search_that_was_begun_takes_no_other_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--limit", "30"], ["--data", "logs.hdf5", "--limit", "30"]):
-        assert main(["ask", "lab", *words]) == 2
-        assert "The search in lab has the limit 10; got 30." in capsys.readouterr().err
-    assert main(["ask", "lab", *BEGIN]) == 0
+def test_a_lab_does_not_begin_by_logs_whose_cheap_episodes_are_luck(capsys: pytest.CaptureFixture[str]) -> None:
+    write_dsrl(reckless(np.random.default_rng(0)), "logs.hdf5")
+    assert main(["ask", "lab", *LOGS]) == 2
+    assert "their cheap episodes look like luck" in capsys.readouterr().err
+    assert not Path("lab").exists()
 
 
-@pytest.mark.usefixtures("_lab")
-def test_the_command_that_began_a_search_still_asks_after_its_limit_was_changed() -> None:
-    with SafeOptimizer.open("lab") as optimizer:
-        (trial,) = optimizer.open_trials
-        optimizer.tell(trial, [Returns(1.0, 0.0)] * trial.episodes)
-        optimizer.change_limits(12.0)
-    assert main(["ask", "lab", *BEGIN]) == 0
+def test_logs_with_steps_that_cost_more_than_said_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    logs = careful(np.random.default_rng(0))
+    write_dsrl(replace(logs, costs=3 * logs.costs), "logs.hdf5")
+    assert main(["ask", "lab", *LOGS, "--stop-at", "20"]) == 2
+    assert "with --largest-step 1 none costs more" in capsys.readouterr().err
+    assert not Path("lab").exists()
 
 
-@pytest.mark.usefixtures("_lab")
-@pytest.mark.parametrize("option", [["--delta", "0.1"], ["--dither", "0.05"], ["--seed", "0"], ["--cost-bounds", "99"]])
-def test_options_that_begin_a_search_are_refused_later(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ask", "lab", *option]) == 2
-    assert "It keeps the bounds, delta, dither and seed that it was begun with." in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("_lab")
-def test_a_file_that_is_no_text_tells_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("noise.json").write_bytes(b"\xff\xfe\xfd" * 9)
-    assert main(["tell", "lab", "noise.json", "--trial", "1"]) == 2
-    assert "noise.json is not JSON" in capsys.readouterr().err
-    assert [event.kind for event in read_events("lab/journal.sqlite")] == ["opened", "asked"]
-
-
-@pytest.mark.usefixtures("_lab")
 @pytest.mark.parametrize("command", ["optimize", "operate"])
-def test_a_search_without_an_environment_is_said_to_be_one(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([command, "lab"]) == 2
+def test_a_search_without_an_environment_is_said_to_be_one(
+    lab: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(lab)]) == 2
     err = capsys.readouterr().err
     assert "The run in lab was begun by `lifesafe ask` or SafeOptimizer" in err
     assert "There is no run" not in err
+
+
+# --- held, confirmed, retracted
+
+
+def test_an_episode_beyond_the_stop_is_recorded_and_holds_the_search(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tell(lab, 1, [*episodes(29), {"reward": 200, "cost": 41.5}]) == 1
+    shown = capsys.readouterr()
+    assert "Trial 1: 30 episodes" in shown.out
+    assert "The search is held: trial 1: an episode cost 41.5, and with --stop-at 40 none can cost more than 41" in (
+        shown.err
+    )
+    assert "lifesafe confirm lab --reason" in shown.err
+    assert "lifesafe retract lab TRIAL --reason" in shown.err
+    assert main(["ask", str(lab)]) == 1
+    asked = json.loads(capsys.readouterr().out)
+    assert (asked["trial"], asked["stage"]) == (None, "held")
+    assert asked["held"].startswith("trial 1: an episode cost 41.5")
+
+
+def test_an_episode_at_the_stop_and_one_step_is_as_said(lab: Path) -> None:
+    assert tell(lab, 1, [*episodes(29), {"reward": 200, "cost": 41.0}]) == 0
+
+
+def test_a_search_that_is_held_goes_on_once_it_is_confirmed(capsys: pytest.CaptureFixture[str]) -> None:
+    lab = held(Path("lab"))
+    assert main(["ask", "lab"]) == 1
+    assert "clearly above the limit 20" in json.loads(capsys.readouterr().out)["held"]
+    assert main(["confirm", "lab", "--reason", " "]) == 2
+    assert "The reason is empty" in capsys.readouterr().err
+    before = len(kinds(lab))
+    assert main(["confirm", "lab", "--reason", "a wheel was loose", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert "clearly above" in told["held_before"]
+    assert told["held"] is None
+    last = read_records(lab / "journal.sqlite")[-1].event
+    assert last == e.Confirmed(reason="a wheel was loose")
+    assert len(kinds(lab)) == before + 1
+    assert main(["ask", "lab"]) == 0
+    assert json.loads(capsys.readouterr().out)["held"] is None
+    assert main(["confirm", "lab", "--reason", "again"]) == 2
+    assert "nothing to confirm" in capsys.readouterr().err
+
+
+def test_a_mistold_trial_is_taken_back(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, [*episodes(29), {"reward": 200, "cost": 99.0}]) == 1
+    capsys.readouterr()
+    assert main(["retract", str(lab), "1", "--reason", "another machine", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["trial"], told["known"], told["held"], told["stage"]) == (1, 0, None, "start")
+    assert main(["retract", str(lab), "1", "--reason", "again"]) == 2
+    assert "Trial 1 cannot be retracted; trials that can be: none." in capsys.readouterr().err
+
+
+def test_a_mistold_trial_is_told_anew(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, episodes(30, cost=2.0)) == 0
+    capsys.readouterr()
+    true = write(episodes(30, cost=3.0), "true.json")
+    assert main(["retract", str(lab), "1", write(episodes(29), "few.json"), "--reason", "x"]) == 2
+    assert "Got 29 episodes, and 30 were told of trial 1" in capsys.readouterr().err
+    assert main(["retract", str(lab), "1", write(episodes(30, cost=-1.0), "less.json"), "--reason", "x"]) == 2
+    assert "costs are never negative" in capsys.readouterr().err
+    assert main(["retract", str(lab), "1", true, "--reason", ""]) == 2
+    assert main(["retract", str(lab), "7", true, "--reason", "x"]) == 2
+    assert "Trial 7 cannot be retracted; trials that can be: 1." in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked", "told"]
+    assert main(["retract", str(lab), "1", true, "--reason", "files swapped"]) == 0
+    assert "Trial 1 is retracted; its true returns count: 30 episodes." in capsys.readouterr().out
+    with SafeOptimizer.open(lab) as optimizer:
+        assert optimizer.trials[0].episodes[:, 1].tolist() == [3.0] * 30
+
+
+def test_a_trial_that_was_chosen_from_what_was_wrong_is_not_run(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, episodes(30)) == 0
+    assert main(["ask", str(lab)]) == 0
+    capsys.readouterr()
+    assert main(["retract", str(lab), "1", "--reason", "another machine"]) == 0
+    assert "Trial 2 was chosen from what was wrong: do not run it." in capsys.readouterr().out
+    assert tell(lab, 2, episodes(10)) == 2
+    assert "Trial 2 was dropped by a retraction" in capsys.readouterr().err
+    assert main(["ask", str(lab)]) == 0
+    assert json.loads(capsys.readouterr().out)["trial"] == 3
+
+
+# --- other limits
+
+
+def test_a_search_goes_on_under_other_limits(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (["--limit", "30"], "Trial 1 is open; tell it before changing the limits."),
+        (["--limit", "30", "40"], "Got 2 limits for 1 costs"),
+        (["--limit", "-1"], "Limits must be positive numbers; got -1."),
+    ):
+        assert main(["limits", str(lab), *words]) == 2
+        assert message in capsys.readouterr().err
+    assert tell(lab, 1, episodes(30)) == 0
+    capsys.readouterr()
+    assert main(["limits", str(lab), "--limit", "20"]) == 2
+    assert "The limits are 20 already." in capsys.readouterr().err
+    assert main(["limits", str(lab), "--limit", "30", "--begin-at", "speed=9,gain=0"]) == 2
+    assert "speed=9,gain=0: speed = 9 lies outside its axis, 0 to 2." in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked", "told"]
+    assert main(["limits", str(lab), "--limit", "30"]) == 0
+    assert "The limit was 20 and is 30; next: " in capsys.readouterr().out
+    assert main(["ask", str(lab), *BEGINNINGS["knobs, trial, stop"]]) == 0  # the command that began it still asks
+    assert json.loads(capsys.readouterr().out)["limits"] == [30.0]
+
+
+def test_lower_limits_begin_at_a_target_that_is_named(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(lab, 1, episodes(30)) == 0
+    capsys.readouterr()
+    assert main(["limits", str(lab), "--limit", "15", "--begin-at", "speed=0.3,gain=0.1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["limits"], told["starts"]) == ([15.0], [{"speed": 0.3, "gain": 0.1}])
+
+
+def test_lower_limits_that_no_target_is_known_to_keep_are_refused(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tell(lab, 1, episodes(30, cost=9.0)) == 0
+    capsys.readouterr()
+    assert main(["limits", str(lab), "--limit", "0.5"]) == 2
+    assert "shows a target that keeps the lower limits 0.5" in capsys.readouterr().err
+    assert kinds(lab) == ["opened", "asked", "told"]
+
+
+def test_a_life_is_not_asked_or_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("life").mkdir()
+    Path("life/run.toml").write_text('[run]\ntask = "PointCircle"\n')
+    for words in (
+        ["ask", "life"],
+        ["tell", "life", write(episodes(1)), "--trial", "1"],
+        ["limits", "life", "--limit", "3"],
+    ):
+        assert main(words) == 2
+        err = capsys.readouterr().err
+        assert "life holds a life, whose trials lifesafe runs in simulation" in err
+        assert "lifesafe optimize life" in err
+
+
+def test_episodes_may_have_several_costs() -> None:
+    assert read_episodes('[{"reward": 1, "costs": [2, 3]}]', "x") == [Returns(1.0, [2.0, 3.0])]
+    with pytest.raises(TrialError, match="x must hold a list"):
+        read_episodes("null", "x")

@@ -45,7 +45,7 @@ def test_all_cases_are_studied_unless_one_is_named(capsys: pytest.CaptureFixture
     ("words", "message"),
     [
         (["--datasets", "1"], "Got one dataset; give at least 2"),
-        (["--episodes", "0"], "Got episodes = 0"),
+        (["--episodes", "0"], "Got --episodes 0; give a whole number of at least 1"),
         (["--coverage", "0.9"], "Give a smaller coverage"),
         (["--seed", "-1"], "A seed is a whole number that is not negative"),
     ],

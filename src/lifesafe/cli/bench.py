@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
 from tyro.conf import Positional
 
-from lifesafe.cli.console import FAILED, OK, Directory, OutFile, print_json, say, table
+from lifesafe.cli.console import FAILED, OK, Count, Directory, OutFile, Word, option, print_json, say, table
 from lifesafe.cli.watching import watched
 from lifesafe.errors import ConfigError
 
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
     from lifesafe.benchmark.plan import Estimate
     from lifesafe.benchmark.suite import Suite
 
-Tasks = Annotated[tuple[str, ...], tyro.conf.arg(metavar="TASK")]
-Methods = Annotated[tuple[str, ...], tyro.conf.arg(metavar="METHOD")]
-Limits = Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")]
-SuiteName = Annotated[str, Positional, tyro.conf.arg(metavar="SUITE")]
-Results = Annotated[tuple[Path, ...], Positional, tyro.conf.arg(metavar="RESULTS")]
+Tasks = Annotated[tuple[str, ...], option("TASK")]
+Methods = Annotated[tuple[str, ...], option("METHOD")]
+Limits = Annotated[tuple[float, ...], option("NUMBER")]
+SuiteName = Annotated[str, Positional, option("SUITE")]
+Results = Annotated[tuple[Path, ...], Positional, option("RESULTS")]
 
 
 def bench_run(
@@ -32,13 +31,13 @@ def bench_run(
     tasks: Tasks = (),
     methods: Methods = (),
     limit: Limits = (),
-    seeds: int | None = None,
+    seeds: Count = None,
     out: Directory = None,
     processes: int = 2,
     threads: int = 1,
     device: str = "cpu",
     ray: bool = False,
-    address: str | None = None,
+    address: Word = None,
     cpus: float = 1.0,
     gpus: float = 0.0,
     attempts: int = 2,
@@ -108,8 +107,8 @@ def bench_plan(
     tasks: Tasks = (),
     methods: Methods = (),
     limit: Limits = (),
-    seeds: int | None = None,
-    machines: Annotated[tuple[int, ...], tyro.conf.arg(metavar="NUMBER")] = (1, 4, 16, 64),
+    seeds: Count = None,
+    machines: Annotated[tuple[int, ...], option("NUMBER")] = (1, 4, 16, 64),
     cores: int = 8,
     cpus: float = 1.0,
     measured: Directory = None,

@@ -22,16 +22,43 @@ if TYPE_CHECKING:
 OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 _LINE_SECONDS = 30.0  # between two lines of progress where there is no terminal
+_LETTERS = 100  # of a line of JSON, beyond which it is broken
+
+
+def option(metavar: str, name: str | None = None) -> Any:
+    """Return how the help shows an option: its text says what holds unless it is given, where no value does."""
+    return tyro.conf.arg(
+        name=name,
+        metavar=metavar,
+        help_behavior_hint=lambda default: "" if default in ("", "None") else f"(default: {default})",
+    )
+
 
 Run = Annotated[Path, Positional, tyro.conf.arg(metavar="RUN")]
-OutFile = Annotated[Path | None, tyro.conf.arg(metavar="FILE")]
-Directory = Annotated[Path | None, tyro.conf.arg(metavar="DIRECTORY")]
-Limits = Annotated[tuple[float, ...], tyro.conf.arg(name="limit", metavar="NUMBER")]
+OutFile = Annotated[Path | None, option("FILE")]
+Directory = Annotated[Path | None, option("DIRECTORY")]
+Limits = Annotated[tuple[float, ...], option("NUMBER", "limit")]
+Word = Annotated[str | None, option("TEXT")]
+Number = Annotated[float | None, option("NUMBER")]
+Count = Annotated[int | None, option("INT")]
 
 
 def print_json(value: Any) -> None:
-    """Print a plain value as JSON to standard output."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    """Print a plain value as JSON to standard output, short lists and objects on one line."""
+    print(_laid_out(value, 0))
+
+
+def _laid_out(value: Any, indent: int) -> str:
+    line = json.dumps(value, allow_nan=False)
+    if not isinstance(value, dict | list | tuple) or not value or (indent and len(line) <= _LETTERS):
+        return line
+    inside = indent + 2
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(str(name))}: {_laid_out(each, inside)}" for name, each in value.items()]
+    else:
+        parts = [_laid_out(each, inside) for each in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return f"{begin}\n" + ",\n".join(" " * inside + part for part in parts) + f"\n{' ' * indent}{end}"
 
 
 def plural(count: int, noun: str) -> str:

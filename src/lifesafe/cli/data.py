@@ -16,18 +16,18 @@ import tyro
 from tyro.conf import Positional, UseAppendAction
 
 from lifesafe._config import nearest
-from lifesafe.cli.console import FOUND, OK, Directory, OutFile, download_bar, patience, print_json
+from lifesafe.cli.console import FOUND, OK, Directory, OutFile, download_bar, option, patience, print_json
 from lifesafe.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
     from lifesafe.data.validation import Finding
     from lifesafe.environments import Task
 
-Names = Annotated[tuple[str, ...], Positional, tyro.conf.arg(metavar="TASK")]
+Names = Annotated[tuple[str, ...], Positional, option("TASK")]
 Mirrors = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="ADDRESS")]
-DataFile = Annotated[str, Positional, tyro.conf.arg(metavar="FILE")]
+DataFile = Annotated[str, Positional, option("FILE")]
 Limits = Annotated[tuple[float, ...], UseAppendAction, tyro.conf.arg(metavar="LIMIT")]
-TaskName = Annotated[str | None, tyro.conf.arg(metavar="TASK")]
+TaskName = Annotated[str | None, option("TASK")]
 
 
 def fetch(

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
 from tyro.conf import Positional
 
 from lifesafe.cli.console import (
@@ -16,9 +15,11 @@ from lifesafe.cli.console import (
     OK,
     Directory,
     Limits,
+    Number,
     OutFile,
     bar,
     collection_bar,
+    option,
     print_json,
     study_bars,
     table,
@@ -49,8 +50,8 @@ Baseline = Literal[
     "coptidice",
     "coptidice-osrl",
 ]
-Name = Annotated[str, Positional, tyro.conf.arg(metavar="TASK")]
-Policies = Annotated[tuple[Path, ...], tyro.conf.arg(name="policy", metavar="DIRECTORY")]
+Name = Annotated[str, Positional, option("TASK")]
+Policies = Annotated[tuple[Path, ...], option("DIRECTORY", "policy")]
 Log = Literal["csv", "tensorboard", "wandb", "none"]
 _POLICIES = 3  # that a study of targets against actual returns trains
 
@@ -134,10 +135,10 @@ def train(
 
 def evaluate(
     name: Name,
-    policy: Annotated[Path, Positional, tyro.conf.arg(metavar="POLICY")],
+    policy: Annotated[Path, Positional, option("POLICY")],
     /,
     *,
-    reward: float | None = None,
+    reward: Number = None,
     limit: Limits = (),
     episodes: int = 20,
     seed: int = 0,
@@ -271,7 +272,7 @@ def alignment(
     costs: int = 6,
     episodes: int = 20,
     workers: int = 2,
-    limit: float | None = None,
+    limit: Number = None,
     out: Directory = None,
     json: bool = False,
 ) -> int:

@@ -13,16 +13,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
 from tyro.conf import Positional
 
 from lifesafe.cli.console import (
     FOUND,
     OK,
+    Count,
     Directory,
     Limits,
     OutFile,
     Run,
+    Word,
+    option,
     patience,
     plural,
     print_json,
@@ -34,6 +36,7 @@ from lifesafe.cli.learning import Conditioned, configured
 from lifesafe.cli.plan import show_plan
 from lifesafe.cli.settings import Incident, Numbers, Settings, incident_of, settings_help, shell_words
 from lifesafe.errors import ConfigError, NoSafeTargetError
+from lifesafe.returns import Returns
 
 if TYPE_CHECKING:
     from lifesafe.environments import Task
@@ -41,18 +44,19 @@ if TYPE_CHECKING:
     from lifesafe.lifetime import Lifetime
     from lifesafe.lifetime.comparison import Row
     from lifesafe.safety import SafeOptimizer
+    from lifesafe.safety.problem import Target
 
-OptionalName = Annotated[str | None, Positional, tyro.conf.arg(metavar="TASK")]
+OptionalName = Annotated[str | None, Positional, option("[TASK]")]
 
 
 def run(
     name: OptionalName = None,
     /,
     *,
-    env: str | None = None,
-    cost: str | None = None,
+    env: Word = None,
+    cost: Word = None,
     largest_step: tuple[float, ...] = (1.0,),
-    horizon: int | None = None,
+    horizon: Count = None,
     data: OutFile = None,
     limit: Limits = (),
     delta: float = 0.1,
@@ -405,11 +409,17 @@ def _serve(
                 print(json_module.dumps(asdict(served), allow_nan=False), flush=True)
             if served.alarm is not None:
                 then = "next" if until_alarm else "now serving"
-                then = "operation halts" if served.next_target is None else f"{then} {served.next_target}"
-                say(f"ALARM at {served.target}: {served.alarm}; {then}")
+                then = "operation halts" if served.next_target is None else f"{then} {_target(served.next_target)}"
+                say(f"ALARM at {_target(served.target)}: {served.alarm}; {then}")
                 if until_alarm:
                     return True
     return False
+
+
+def _target(target: Target) -> str:
+    """Return a target as the table of trials shows it."""
+    assert isinstance(target, Returns)  # a policy is asked for returns
+    return f"({', '.join(f'{value:.4g}' for value in target)})"
 
 
 @contextmanager

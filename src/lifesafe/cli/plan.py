@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction
 
-from lifesafe.cli.console import OK, Limits, OutFile, patience, print_json, say
+from lifesafe.cli.console import OK, Count, Limits, Number, OutFile, option, patience, plural, print_json, say
 from lifesafe.cli.settings import Incident, Numbers, incident_of, shell_words
 from lifesafe.errors import ConfigError, JournalError
-from lifesafe.journal.store import JOURNAL, read_records
+from lifesafe.journal.store import JOURNAL, Record, read_records
 
 if TYPE_CHECKING:
     from lifesafe.preparation.planning import Plan
     from lifesafe.safety import Problem
     from lifesafe.safety.beliefs import Beliefs
 
-Number = Annotated[float | None, tyro.conf.arg(metavar="NUMBER")]
-Count = Annotated[int | None, tyro.conf.arg(metavar="INT")]
 Axes = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="axis", metavar="NAME=LOW:HIGH[:UNIT]")]
 Starts = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
-OptionalRun = Annotated[Path | None, Positional, tyro.conf.arg(metavar="RUN")]
+OptionalRun = Annotated[Path | None, Positional, option("[RUN]")]
 
 _BEGIN = (
     "begin one with --data LOGS --limit NUMBER, or without logs with --axis, --begin-at and --limit; see `lifesafe ask"
@@ -46,11 +44,11 @@ class Beginning:
     begin_at: Starts = ()
     """A target that you know to be safe: "speed=0.5,gain=0.1"; may be given several times, the most trusted first.
     Taken from the logs unless given."""
-    rewards: Annotated[tuple[float, float] | None, tyro.conf.arg(metavar="LOW HIGH")] = None
+    rewards: Annotated[tuple[float, float] | None, option("LOW HIGH")] = None
     """Range in which the reward of an episode lies; needed if no axis is named reward."""
     delta: Number = None
     """Probability with which the promise may fail; 0.1 unless given."""
-    promise: Literal["trial", "total"] | None = None
+    promise: Annotated[Literal["trial", "total"] | None, option("{trial,total}")] = None
     """trial: no trial's mean cost exceeds a limit, under the model (unless given). total: what all episodes have cost
     never exceeds what was allowed, without a model; needs --stop-at."""
     stop_at: Numbers = ()
@@ -128,15 +126,26 @@ class Beginning:
             if here != there[name]:
                 option = "--limit" if name == "limits" else f"--{name.replace('_', '-')}"
                 words.append(f"{option} is {_shown(there[name])} there, {_shown(here)} here")
-        if not words and self.limit and (self.data is not None or self.axis):
-            given = self.problem().to_plain()
-            words = [f"its {name} are others" for name in ("axes", "starts") if given[name] != there[name]]
+        if not words:
+            words = [f"its {name} are others" for name, here in self._where(recorded).items() if here != there[name]]
         if words:
             raise JournalError(
                 f"The search in {run} was begun otherwise: {'; '.join(words)}. Leave these options out to go on with"
                 f" it, or give another directory to begin another. For other limits: lifesafe limits {run} --limit"
                 " NUMBER."
             )
+
+    def _where(self, recorded: Problem) -> dict[str, Any]:
+        """Return the axes and starts that were given, as far as they were, as a problem writes them."""
+        given: dict[str, Any] = {}
+        if self.data is not None:
+            plain = replace(self, limit=self.limit or recorded.limits).problem().to_plain()
+            given = {"axes": plain["axes"], "starts": plain["starts"]}
+        elif self.axis:
+            given["axes"] = [[name, *axis] for name, axis in _axes(self.axis).items()]
+        if self.begin_at:
+            given["starts"] = [list(recorded.point(point_of(each))) for each in self.begin_at]
+        return given
 
 
 Begin = Annotated[Beginning, tyro.conf.arg(name="")]
@@ -180,7 +189,9 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
     else:
         print(described(made, problem))
         if done:
-            print(f"Of them {done} are done; `lifesafe report {shlex.quote(str(run))}` shows what was found.")
+            print(
+                f"{plural(done, 'episode')} done so far; `lifesafe report {shlex.quote(str(run))}` shows the findings."
+            )
     return OK
 
 
@@ -221,10 +232,16 @@ def begun(run: Path) -> Beliefs:
     """
     from lifesafe.safety.beliefs import believed
 
-    path = run if run.is_file() else run / JOURNAL
-    if not path.exists():
+    records = recorded(run)
+    if not records:
         raise JournalError(f"{run} records no search yet; {_BEGIN}.")
-    return believed(read_records(path, everything=False))
+    return believed(records)
+
+
+def recorded(run: Path) -> list[Record]:
+    """Return the records of the search in a directory; none if it was not begun."""
+    path = run if run.is_file() else run / JOURNAL
+    return read_records(path, everything=False) if path.exists() else []
 
 
 def _axes(words: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
@@ -265,4 +282,6 @@ def point_of(text: str) -> dict[str, float]:
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_shown, value))
+    if value is None:
+        return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -341,6 +341,11 @@ def _check_open(run: Path, optimizer: SafeOptimizer, trial: int) -> None:
         raise TrialError(
             f"Trial {trial} was dropped by a retraction. {now}; `lifesafe ask {directory}` prints the one to run."
         )
+    if tried is not None and tried.dropped:
+        raise TrialError(
+            f"Trial {trial} was dropped by a retraction, because it was chosen from what was wrong. {now}; `lifesafe"
+            f" ask {directory}` prints the one to run."
+        )
     if tried is not None:
         raise TrialError(
             f"Trial {trial} was told already. {now}; if what was told is wrong, `lifesafe retract {directory} {trial}"

@@ -15,18 +15,24 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import UseAppendAction
 
+from lifesafe.cli.console import option
 from lifesafe.errors import ConfigError
+from lifesafe.returns import return_names
 
 T = TypeVar("T")
 Settings = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="set", metavar="KEY=VALUE")]
-Numbers = Annotated[tuple[float, ...], tyro.conf.arg(metavar="NUMBER")]
-Incident = Annotated[tuple[str, ...], tyro.conf.arg(metavar="NUMBER|horizon")]
+Numbers = Annotated[tuple[float, ...], option("NUMBER")]
+Incident = Annotated[tuple[str, ...], option("NUMBER|horizon")]
 
 _OPTIONS = "stop_at|largest_step|largest|incident|promise|delta|episodes|seed|level|rewards|horizon|start"
 _NUMBER = r"-?\d(?:[\d.e+-]*\d)?"
+_VALUE = r"(?:-?[\d.e+-]+|nan|-?inf)"
 _PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     # What messages of the package say in Python's words, and how the shell says it.
-    (re.compile(r"\((-?[\d.e+-]+(?:, -?[\d.e+-]+)*),?\)"), lambda found: _shell_numbers(found[1])),
+    (re.compile(r"Returns\(reward=([^,()]+), costs=\(([^()]*?),?\)\)"), lambda found: _shell_returns(*found.groups())),
+    (re.compile(rf"\{{('[^'{{}}]+': {_VALUE}(?:, '[^'{{}}]+': {_VALUE})*)\}}"), lambda found: _shell_target(found[1])),
+    (re.compile(rf"\(({_VALUE}(?:, {_VALUE})*),?\)"), lambda found: _shell_numbers(found[1])),
+    (re.compile(r"(?<=can be: )\[(\d+(?:, \d+)*)\]"), r"\1"),
     (re.compile(r"rewards = \(low, high\)"), "--rewards LOW HIGH"),
     (re.compile(rf"(?<![\w.-])({_OPTIONS}) = ['\"](\w+)['\"]"), r"--\1 \2"),
     (
@@ -126,6 +132,19 @@ def shell_words(text: str) -> str:
     for pattern, words in _PYTHON:
         text = pattern.sub(words, text)
     return re.sub(r"--\w+", lambda match: match.group().replace("_", "-"), text)
+
+
+def _shell_target(text: str) -> str:
+    """Return a setting of knobs in Python as `--begin-at` takes it: `'speed': 0.5` becomes `speed=0.5`."""
+    pairs = (part.rpartition("': ") for part in text.split(", "))
+    return ",".join(f"{name.lstrip(chr(39))}={float(value):g}" for name, _, value in pairs)
+
+
+def _shell_returns(reward: str, costs: str) -> str:
+    """Return a target of returns in Python as `--begin-at` takes it."""
+    values = [reward, *costs.split(", ")]
+    names = return_names(len(values) - 1)
+    return ",".join(f"{name}={float(value):g}" for name, value in zip(names, values, strict=True))
 
 
 def _shell_numbers(text: str) -> str:

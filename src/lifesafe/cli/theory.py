@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from dataclasses import asdict
 from json import dumps
@@ -13,9 +14,24 @@ from jaxtyping import Float
 from tyro.conf import Positional
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.console import FOUND, OK, OutFile, bar, patience, print_json, progress_lines, say, table
-from lifesafe.errors import ConfigError
+from lifesafe.cli.console import (
+    FOUND,
+    OK,
+    Count,
+    Number,
+    OutFile,
+    Word,
+    bar,
+    patience,
+    print_json,
+    progress_lines,
+    say,
+    table,
+)
+from lifesafe.cli.plan import recorded
+from lifesafe.errors import ConfigError, JournalError
 from lifesafe.returns import Returns, return_names
+from lifesafe.safety.beliefs import opened_problem
 from lifesafe.safety.problem import EPISODES, Promise
 from lifesafe.safety.recommendation import Recommendation
 from lifesafe.safety.search import SafeOptimizer, Trial
@@ -168,8 +184,8 @@ def theory_coverage(
     suite: Annotated[Literal["headline", "default", "held-back", "rivals", "budgets", "quick"], Positional] = "quick",
     /,
     *,
-    family: str | None = None,
-    deployments: int | None = None,
+    family: Word = None,
+    deployments: Count = None,
     workers: int = 2,
     out: OutFile = None,
     json: bool = False,
@@ -249,7 +265,7 @@ def theory_simulate(
     out: Path = Path("runs/simulated"),
     seed: int = 0,
     promise: Promise = "trial",
-    stop: float | None = None,
+    stop: Number = None,
     delta: float = 0.1,
     episodes: int = EPISODES,
     json: bool = False,
@@ -283,10 +299,16 @@ def theory_simulate(
     """
     from lifesafe.lab.coverage.deployment import Judge, Row, draw_world, problem_for, search
 
+    _check_simulation(promise, stop)
     row = Row(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
     world = draw_world(row, seed)
-    judge = Judge(row, world)
-    with SafeOptimizer.open(out, problem_for(row, world, seed)) as optimizer:
+    judge, problem = Judge(row, world), problem_for(row, world, seed)
+    if (records := recorded(out)) and opened_problem(records).fingerprint != problem.fingerprint:
+        raise JournalError(
+            f"{out} holds a run of another machine, or one with other options. Give another --out, or the options of"
+            " that run."
+        )
+    with SafeOptimizer.open(out, problem) as optimizer:
         say(f"The run is in {out}.")
         with progress_lines("episodes", episodes) as advance:
 
@@ -300,6 +322,13 @@ def theory_simulate(
     else:
         print(f"\n{_story(judge, outcome, best)}\n\nReport: lifesafe report {shlex.quote(str(out))}")
     return OK if best is not None else FOUND
+
+
+def _check_simulation(promise: Promise, stop: float | None) -> None:
+    if stop is not None and not 0 < stop < math.inf:
+        raise ConfigError(f"--stop must be a positive number, in limits: 2 or 3, say; got {stop:g}.")
+    if promise == "total" and stop is None:
+        raise ConfigError("--promise total needs --stop: the cost at which an episode ends, in limits; 2 or 3, say.")
 
 
 def _told(world: World, trial: Trial, episodes: Float[np.ndarray, "m r"]) -> str:

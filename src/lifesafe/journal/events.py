@@ -35,7 +35,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Probability that a mean cost exceeds its limit."""
 
 
-class Opened(Event):
+class Opened(Event, frozen=True):
     """A run began."""
 
     problem: dict[str, Any]
@@ -43,7 +43,7 @@ class Opened(Event):
     """Of lifesafe."""
 
 
-class Asked(Event):
+class Asked(Event, frozen=True):
     """A trial was chosen."""
 
     trial: int
@@ -61,14 +61,14 @@ class Asked(Event):
     forecasts: tuple[Forecast, ...]
 
 
-class Told(Event):
+class Told(Event, frozen=True):
     """The episodes of a trial ended."""
 
     trial: int
     episodes: tuple[Episode, ...]
 
 
-class Retracted(Event):
+class Retracted(Event, frozen=True):
     """What was told of a trial was wrong; without other episodes, nothing is known of it."""
 
     trial: int
@@ -76,20 +76,20 @@ class Retracted(Event):
     episodes: tuple[Episode, ...] | None = None
 
 
-class Confirmed(Event):
+class Confirmed(Event, frozen=True):
     """Somebody let a search go on that was held."""
 
     reason: str
 
 
-class Limited(Event):
+class Limited(Event, frozen=True):
     """The limits changed."""
 
     limits: tuple[float, ...]
     starts: tuple[Point, ...]
 
 
-class Serving(Event):
+class Serving(Event, frozen=True):
     """A target began to be served in operation."""
 
     target: Point
@@ -103,13 +103,13 @@ class Serving(Event):
     """How often operation has fallen back."""
 
 
-class Served(Event):
+class Served(Event, frozen=True):
     """Episodes of operation ended."""
 
     episodes: tuple[Episode, ...]
 
 
-class Alarm(Event):
+class Alarm(Event, frozen=True):
     """The watch is sure that a cost of the served target is too high; the target is withdrawn."""
 
     target: Point
@@ -120,7 +120,7 @@ class Alarm(Event):
     limit: float
 
 
-class Halted(Event):
+class Halted(Event, frozen=True):
     """No target is left to be served."""
 
     why: str
@@ -138,7 +138,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ended: int
 
 
-class Snapshot(Event):
+class Snapshot(Event, frozen=True):
     """What all served episodes up to here add up to, so that opening a run need not read them again."""
 
     services: tuple[Totals, ...]

@@ -16,6 +16,9 @@ from lifesafe.journal import events as e
 from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.store import Record
 
+_OfTarget = tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
+_Sums = tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " k"], list[_OfTarget]]
+
 
 @dataclass
 class Tried:
@@ -39,7 +42,9 @@ class Tried:
     """Whether it was open when another trial was retracted: it rested on what was wrong, and is never told."""
     was_told: int = 0
     """Episodes that were run, whatever became of them."""
-    _summed: tuple[Any, ...] | None = field(default=None, init=False, repr=False, compare=False)
+    _summed: tuple[tuple[Episode, ...] | None, _Sums] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
 
     @property
     def number(self) -> int:
@@ -66,12 +71,12 @@ class Tried:
         return self._sums[1]
 
     @property
-    def by_target(self) -> list[tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]]:
+    def by_target(self) -> list[_OfTarget]:
         """For each target with episodes that count: how many, the sums of their returns, and of the squares."""
         return self._sums[2]
 
     @property
-    def _sums(self) -> tuple[Any, ...]:
+    def _sums(self) -> _Sums:
         """What `told` adds up to, computed once for everything that is told."""
         if self._summed is None or self._summed[0] is not self.told:
             rows = np.array(self.told or (), dtype=np.float64).reshape(-1, len(self.limits) + 1)
@@ -79,8 +84,7 @@ class Tried:
             own = [(target, rows[tickets == i]) for i, target in enumerate(self.asked.targets)]
             sums = [(target, len(each), each.sum(axis=0), (each**2).sum(axis=0)) for target, each in own if len(each)]
             self._summed = (self.told, (rows, rows[:, 1:].max(axis=0, initial=0.0), sums))
-        found: tuple[Any, ...] = self._summed[1]
-        return found
+        return self._summed[1]
 
     @property
     def points(self) -> tuple[Point, ...]:

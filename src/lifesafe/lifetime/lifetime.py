@@ -18,7 +18,7 @@ from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.environments import Evaluator, Task, check_costs, from_recipe, recipe
 from lifesafe.environments import task as find_task
-from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
+from lifesafe.errors import ConfigError, DatasetError, TrialError
 from lifesafe.interfaces import Policy
 from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.lifetime import manifest as manifests
@@ -35,6 +35,8 @@ from lifesafe.policies.training_state import Identity
 from lifesafe.preparation.limits import starts_under
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer
+from lifesafe.safety.account import NEWCOMERS
+from lifesafe.safety.beliefs import opened_problem
 from lifesafe.safety.problem import Target, floats
 
 _CHUNK = 10  # episodes of operation that run side by side
@@ -163,7 +165,7 @@ class Lifetime:
         )
         life._fingerprint = known or life._dataset().fingerprint
         if recorded is None:  # what cannot be searched is refused now, and not after hours of training
-            life._problem()
+            life._check_record(life._problem())
             check_costs(task)
             life._check_policy()
         manifests.begin(directory, life._manifest())
@@ -232,6 +234,7 @@ class Lifetime:
             NoSafeTargetError: If every start has failed.
         """
         evaluator, optimizer = self.evaluator, self.optimizer
+        self._operation().settle()  # what an alarm has shown decides what is tried
         while trial := optimizer.ask():
             episodes = run_trial(
                 evaluator,
@@ -276,7 +279,14 @@ class Lifetime:
 
         Raises:
             NoSafeTargetError: If no target is fit to be operated.
+            TrialError: If a trial is open that the account pays for.
         """
+        opened = self.optimizer.history.open
+        if opened is not None and opened.asked.stage in NEWCOMERS:
+            raise TrialError(
+                f"Trial {opened.number} is open and may spend what the account holds; call optimize() first, which runs"
+                " it again and tells it."
+            )
         operation, left = self._operation(), episodes
         operation.begin()
         while operation.target is not None and left != 0:
@@ -330,6 +340,16 @@ class Lifetime:
             config = to_plain(from_plain(type(self.config), trained.config, str(self.directory / "policy")))
             trained = replace(trained, config=config)
         own.check(trained.plain(), self.directory / "policy")
+
+    def _check_record(self, problem: Problem) -> None:
+        """Refuse the record of another search: its trials say nothing about this life."""
+        journal = self.directory / JOURNAL
+        records = read_records(journal, everything=False)[:1] if journal.exists() else []
+        if records and opened_problem(records).fingerprint != problem.fingerprint:
+            raise ConfigError(
+                f"{self.directory} holds the record of another search, begun by `lifesafe ask` or SafeOptimizer. Give"
+                " another directory to begin a life in."
+            )
 
     def _operation(self) -> Operation:
         return Operation(self.optimizer, self.search.level)

@@ -18,6 +18,7 @@ import numpy as np
 
 from lifesafe.errors import ConfigError, NoSafeTargetError, TrialError
 from lifesafe.journal import events as e
+from lifesafe.journal.history import Service
 from lifesafe.operation.ladder import next_rung
 from lifesafe.operation.watch import Alarm, Watch, realised_bound
 from lifesafe.returns import Returns
@@ -63,8 +64,21 @@ class Operation:
         if not 0 < level < 1:
             raise ConfigError(f"level must lie between 0 and 1; got {level}.")
         self._optimizer, self._level = optimizer, level
-        self.watch = self._watch_so_far()
-        """What is known of the target that is served."""
+        self._known: tuple[tuple[int, int], Watch] | None = None  # service and episodes, and the watch after them
+
+    @property
+    def watch(self) -> Watch | None:
+        """What is known of the target that is served; none if none is.
+
+        It follows from the record, so that several operations of one run know the same.
+        """
+        service = self._optimizer.history.serving
+        if service is None:
+            return None
+        key = (service.number, service.episodes)
+        if self._known is None or self._known[0] != key:
+            self._known = (key, self._watch_so_far(service))
+        return self._known[1]
 
     @property
     def episodes(self) -> int:
@@ -115,7 +129,7 @@ class Operation:
         Raises:
             NoSafeTargetError: If no target is fit to be operated.
         """
-        self._settle()
+        self.settle()
         if self.halted is None and self.target is None:
             best = self._optimizer.best
             if best is None:
@@ -140,21 +154,23 @@ class Operation:
             )
         rows = self._optimizer.checked(episodes)
         self._optimizer.record(e.Served(episodes=rows))
-        self.watch = watch.update(np.array(rows)[:, 1:])
-        alarm = self.watch.alarm
+        service, watch = self._optimizer.history.services[-1], watch.update(np.array(rows)[:, 1:])
+        self._known = ((service.number, service.episodes), watch)
+        alarm = watch.alarm
         if alarm is not None:
-            self._settle()
+            self.settle()
         elif len(self._optimizer.history.recent) >= _SNAPSHOT:
-            self._summarize()
+            self._summarize(watch)
         return Verdict(target, alarm, self.target)
 
-    def _settle(self) -> None:
-        """Do what an alarm asks for, as far as it is not done yet."""
+    def settle(self) -> None:
+        """Do what an alarm asks for, as far as it is not done yet: a run may have been killed right before."""
         history = self._optimizer.history
         if not history.services or history.halted is not None:
             return
         service = history.services[-1]
-        if service.alarm is None and self.watch is not None and (alarm := self.watch.alarm) is not None:
+        watch = self.watch
+        if watch is not None and (alarm := watch.alarm) is not None:
             self._optimizer.record(
                 e.Alarm(
                     target=service.target,
@@ -182,48 +198,43 @@ class Operation:
             self._serve(rung, f"fallback: {why}", service.serving.rung + 1)
             return
         self._optimizer.record(e.Halted(why=f"{why}, and no less costly target may be served", advice=self._advice()))
-        self.watch = None
 
     def _advice(self) -> str:
         if self._optimizer.held is not None:
             return (
                 f"Look at the system first ({self._optimizer.held}); once that is settled, confirm, and search again."
             )
+        look = "Look at the system: has something worn, moved or been replaced?"
+        if self._optimizer.done is not None:
+            return f"{look} Then begin a new run: this search is over ({self._optimizer.done})."
         return (
-            "Look at the system: has something worn, moved or been replaced? Then search again: what the alarm has"
-            " shown is known, and a trial that is paid for brings a target back."
+            f"{look} Then search again: what the alarm has shown is known, and a trial that is paid for brings a target"
+            " back."
         )
 
     def _serve(self, target: Recommendation, why: str, rung: int) -> None:
         limits, largest = self._optimizer.problem.limits, self._optimizer.beliefs.most
         level = self._level / 2**rung
-        watch = Watch.start(limits, level, largest)
+        Watch.start(limits, level, largest)  # refuses what cannot be watched, before it is recorded
         self._optimizer.record(
             e.Serving(target=target.point, why=why, limits=limits, level=level, largest=largest, rung=rung)
         )
-        self.watch = watch
 
-    def _watch_so_far(self) -> Watch | None:
+    def _watch_so_far(self, service: Service) -> Watch:
         """Return the watch over the target that is served, from the last snapshot and the episodes since."""
-        history = self._optimizer.history
-        if not history.services or history.halted is not None or history.services[-1].alarm is not None:
-            return None
-        serving = history.services[-1].serving
+        history, serving = self._optimizer.history, service.serving
         if history.snapshot is not None:
             watch = Watch.from_plain(history.snapshot.watch)
         else:
             watch = Watch.start(serving.limits, serving.level, serving.largest)
-        return (
-            watch.update(np.array(history.recent).reshape(len(history.recent), -1)[:, 1:]) if history.recent else watch
-        )
+        return watch.update(np.array(history.recent)[:, 1:]) if history.recent else watch
 
-    def _summarize(self) -> None:
-        assert self.watch is not None
+    def _summarize(self, watch: Watch) -> None:
         history, account = self._optimizer.history, self._optimizer.beliefs.account
         self._optimizer.record(
             e.Snapshot(
                 services=tuple(service.totals for service in history.services),
-                watch=self.watch.to_plain(),
+                watch=watch.to_plain(),
                 account=() if account is None else account.holds,
             )
         )

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 
 from lifesafe.journal import events as e
 from lifesafe.journal.events import Point
@@ -62,7 +62,7 @@ class Plane:
         """Return the probability that a mean cost of each point exceeds its limit, as is believed at some time."""
         return risks(beliefs, moments(beliefs, self.points), len(self.points))
 
-    def grid(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "h w"]:
+    def grid(self, values: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, "h w"]:
         """Return values at the cells as rows from below."""
         return values.reshape(_CELLS[1], _CELLS[0])
 

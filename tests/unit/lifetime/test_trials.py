@@ -1,148 +1,132 @@
-"""How long a target is tried."""
+"""How a trial runs on a simulator: which episodes, which seeds, and when it ends early."""
 
-import inspect
-import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lifesafe.cli.lifetime import run
-from lifesafe.environments import task
-from lifesafe.errors import ConfigError, GuaranteeWarning
-from lifesafe.lifetime.trials import DITHER, default_schedule, run_trial, schedule_for, seed_episodes
-from lifesafe.optimizer import Problem, SafeOptimizer, Schedule, Stage
-from lifesafe.optimizer.certificates import LEVEL
-from lifesafe.optimizer.decision import check_steps
-from lifesafe.optimizer.problem import grid_points
+from lifesafe.errors import ConfigError
+from lifesafe.lifetime.trials import asked, run_trial
 from lifesafe.returns import Returns
-from lifesafe.theory.betting import safety_test
+from lifesafe.safety import Problem, SafeOptimizer, Trial
+from properties.runs import until
 
-
-@pytest.mark.parametrize(("limit", "bound"), [(20.0, 200.0), (20.0, 1000.0), (40.0, 300.0)])
-def test_so_many_episodes_certify_a_seed_that_costs_a_quarter_of_its_limit(limit: float, bound: float) -> None:
-    count = seed_episodes([limit], [bound], 20)
-    assert count % 20 == 0
-    free = safety_test(limit, bound, LEVEL).update(np.zeros(count)).rejected_at
-    assert free is not None
-    assert free <= count / 1.4
-    assert safety_test(limit, bound, LEVEL).update(np.full(count, limit / 4)).rejected
-
-
-def test_the_schedule_of_a_lifetime_certifies_seeds_by_betting() -> None:
-    schedule = schedule_for([20.0], [300.0])
-    assert schedule == default_schedule(task("CarCircle"), 0.0)
-    assert default_schedule(task("CarCircle")) == schedule_for([20.0], [300.0], DITHER)
-    assert schedule.certification == "betting"
-    assert schedule.seed_episodes == seed_episodes([20.0], [300.0], schedule.episodes)
-
-
-def test_the_command_dithers_as_every_life() -> None:
-    assert inspect.signature(run).parameters["dither"].default == DITHER
-
-
-def test_with_dither_no_step_is_longer_than_its_deviation() -> None:
-    assert schedule_for([20.0], [300.0], 0.05) == replace(schedule_for([20.0], [300.0]), reach=0.05)
-    assert schedule_for([20.0], [300.0], 0.2).reach == Schedule().reach
-    assert schedule_for([20.0], [], 0.05) == Schedule(on_violation="hold", reach=0.05)
-
-
-@pytest.mark.parametrize("costs", [1, 2, 3, 4, 5])
-@pytest.mark.parametrize("dither", [0.0, 0.001, 0.05])
-def test_a_step_always_leads_to_another_candidate(costs: int, dither: float) -> None:
-    rng = np.random.default_rng(0)
-    returns = np.column_stack([rng.uniform(0, 500, 3000), *(rng.gamma(1.0, 5.0, 3000) for _ in range(costs))])
-    problem = Problem.from_returns(returns, limits=[20.0] * costs, dither=dither)
-    schedule = schedule_for([20.0] * costs, [], dither)
-    check_steps(problem, schedule)
-    assert schedule.reach >= 1 / (grid_points(costs) - 1)
-    with pytest.raises(ConfigError, match="nothing but the seeds could be tried"):
-        check_steps(problem, replace(schedule, reach=0.9 / (grid_points(costs) - 1)))
+START = Returns(200.0, 0.0)
 
 
 class Machine:
-    """Stands for an evaluator: every episode costs the same."""
+    """Stands for an evaluator: every episode costs the same, and it keeps what it was asked for."""
 
     def __init__(self, cost: float) -> None:
         self.cost = cost
+        self.ran: list[tuple[Returns, int]] = []
+        self.batches: list[int] = []
 
-    def run(self, targets: list[Returns], seeds: list[int]) -> SimpleNamespace:
-        return SimpleNamespace(returns=[Returns(100.0, self.cost) for _ in targets])
-
-
-def optimizer() -> SafeOptimizer:
-    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 11)]
-    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0, cost_bounds=(200.0,))
-    return SafeOptimizer(problem, schedule_for([20.0], [200.0]))
+    def run(self, targets: Sequence[Returns], seeds: Sequence[int]) -> SimpleNamespace:
+        self.ran += zip(targets, seeds, strict=True)
+        self.batches.append(len(targets))
+        return SimpleNamespace(returns=[Returns(each.reward, self.cost) for each in targets])
 
 
-def try_once(search: SafeOptimizer, cost: float) -> int:
-    """Run the trial that is asked for, and return how many episodes it took."""
-    trial = search.ask()
+def search(**settings: Any) -> SafeOptimizer:
+    axes = {"reward": (0.0, 500.0), "cost": (0.0, 60.0)}
+    return SafeOptimizer(Problem(axes=axes, starts=[START], limits=20.0, **settings))
+
+
+def searching(**settings: Any) -> tuple[SafeOptimizer, Trial]:
+    """Return a search and a trial of it that has a scout, or with the promise "total" is of a newcomer."""
+    optimizer = search(**settings)
+    until(optimizer, "search" if optimizer.problem.promise == "trial" else "newcomer")
+    while (trial := optimizer.ask()) is not None and optimizer.problem.promise == "trial":
+        if len(set(trial.targets)) > 1:
+            break
+        optimizer.tell(trial, [Returns(200.0, 1.0)] * trial.episodes)
     assert trial is not None
-    episodes = run_trial(Machine(cost), search, trial, seed=0)  # type: ignore[arg-type]
-    search.tell(trial, episodes)
-    return len(episodes)
+    return optimizer, trial
 
 
-def test_a_seed_that_costs_nothing_is_tried_for_as_long_as_its_certificate_takes() -> None:
-    search = optimizer()
-    assert try_once(search, 0.0) == 40
-    assert search.stage is Stage.EXPLORE
+def run(optimizer: SafeOptimizer, trial: Trial, cost: float, seed: int = 0) -> tuple[Machine, list[Returns]]:
+    machine = Machine(cost)
+    return machine, run_trial(machine, optimizer, trial, seed)  # type: ignore[arg-type]
 
 
-def test_episodes_of_earlier_trials_of_a_seed_count() -> None:
-    search = optimizer()
-    assert try_once(search, 10.0) == 60
-    assert search.stage is Stage.SEED
-    assert try_once(search, 0.0) == 20
-    assert search.stage is Stage.EXPLORE
+def test_every_episode_is_run_at_its_own_target_in_order() -> None:
+    optimizer, trial = searching()
+    machine, returned = run(optimizer, trial, 1.0)
+    assert [target for target, _ in machine.ran] == list(trial.targets)
+    assert len(set(trial.targets)) == 2
+    assert [each.reward for each in returned] == [target.reward for target in trial.targets]  # type: ignore[union-attr]
 
 
-def test_a_seed_that_is_clearly_too_costly_is_given_up_soon() -> None:
-    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
-        assert try_once(optimizer(), 90.0) == 20
+def test_the_same_trial_has_the_same_seeds_and_every_other_has_others() -> None:
+    optimizer, trial = searching()
+    once, again, other = (run(optimizer, trial, 1.0, seed)[0].ran for seed in (0, 0, 1))
+    assert once == again
+    optimizer.tell(trial, [Returns(250.0, 1.0)] * trial.episodes)
+    following = optimizer.ask()
+    assert following is not None
+    later = run(optimizer, following, 1.0)[0].ran
+    seeds = [seed for ran in (once, other, later) for _, seed in ran]
+    assert len(set(seeds)) == len(seeds)
 
 
-def explorer() -> SafeOptimizer:
-    """A search whose seed is certified."""
-    search = optimizer()
-    try_once(search, 0.0)
-    return search
+def test_a_start_is_looked_at_after_every_ten_episodes() -> None:
+    optimizer = search(stop_at=40.0)
+    trial = optimizer.ask()
+    assert trial is not None
+    assert trial.episodes == 30
+    assert run(optimizer, trial, 0.0)[0].batches == [10, 10, 10]
 
 
-@pytest.mark.parametrize(("cost", "episodes"), [(0.0, 20), (15.0, 20), (30.0, 20), (60.0, 10), (150.0, 10)])
-def test_a_trial_ends_early_only_if_it_is_clearly_too_costly(cost: float, episodes: int) -> None:
-    search = explorer()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", GuaranteeWarning)  # that a limit was exceeded
-        assert try_once(search, cost) == episodes
-    assert search.trials[-1].trial.stage is Stage.EXPLORE
-    assert (search.held_by == "violation") is (cost > 20)
+def test_a_start_that_is_clearly_too_costly_is_given_up_soon() -> None:
+    optimizer = search(stop_at=40.0)
+    trial = optimizer.ask()
+    assert trial is not None
+    machine, returned = run(optimizer, trial, 40.0)
+    assert machine.batches == [10]
+    optimizer.tell(trial, returned)
+    assert optimizer.history.searched == 10
+
+
+@pytest.mark.parametrize(("cost", "batches"), [(0.0, [5, 5]), (15.0, [5, 5]), (1e5, [5])])
+def test_a_trial_ends_early_only_if_it_is_clearly_too_costly(cost: float, batches: list[int]) -> None:
+    optimizer, trial = searching()
+    assert run(optimizer, trial, cost)[0].batches == batches
 
 
 def test_an_early_end_does_not_change_the_episodes_before_it() -> None:
     """A run that was killed within a trial runs it again, and must tell the same."""
-    seen: list[int] = []
-
-    class Recorder(Machine):
-        def run(self, targets: list[Returns], seeds: list[int]) -> SimpleNamespace:
-            seen.extend(seeds)
-            return super().run(targets, seeds)
-
-    for cost in (0.0, 60.0):
-        search = explorer()
-        trial = search.ask()
-        assert trial is not None
-        run_trial(Recorder(cost), search, trial, seed=0)  # type: ignore[arg-type]
-    assert len(seen) == 20 + 10
-    assert seen[20:] == seen[:10]
+    optimizer, trial = searching()
+    whole, cut = run(optimizer, trial, 0.0)[0].ran, run(optimizer, trial, 1e5)[0].ran
+    assert cut == whole[: len(cut)]
+    assert len(cut) < len(whole)
 
 
-def test_without_cost_bounds_a_trial_has_all_its_episodes() -> None:
-    axes = [np.linspace(0, 500, 11), np.linspace(0, 60, 11)]
-    problem = Problem.on_grid(axes, seeds=[Returns(200, 0)], limits=20.0)
-    search = SafeOptimizer(problem, Schedule(certification="score"))
-    with pytest.warns(GuaranteeWarning, match="exceeded a limit"):
-        assert try_once(search, 150.0) == 20
+def test_what_the_account_has_paid_for_runs_at_once() -> None:
+    optimizer, trial = searching(promise="total", stop_at=40.0, episodes=300)
+    assert run(optimizer, trial, 40.0)[0].batches == [trial.episodes]
+
+
+def test_progress_counts_the_episodes_done() -> None:
+    optimizer, trial = searching()
+    seen: list[tuple[int, int]] = []
+    run_trial(Machine(1.0), optimizer, trial, 0, lambda done, of: seen.append((done, of)))  # type: ignore[arg-type]
+    assert seen == [(5, 10), (10, 10)]
+
+
+def test_a_policy_is_asked_for_returns_and_not_for_knobs() -> None:
+    assert asked(START) == START
+    with pytest.raises(ConfigError, match=r"A policy is asked for returns, and .* is a setting of knobs"):
+        asked({"speed": 0.5})
+
+
+def test_a_trial_of_knobs_runs_no_episode() -> None:
+    problem = Problem(axes={"speed": (0, 2)}, starts=[{"speed": 0.5}], limits=20.0, rewards=(0, 900))
+    optimizer, machine = SafeOptimizer(problem), Machine(np.nan)
+    trial = optimizer.ask()
+    assert trial is not None
+    with pytest.raises(ConfigError, match="use ask and tell"):
+        run_trial(machine, optimizer, trial, 0)  # type: ignore[arg-type]
+    assert machine.ran == []

@@ -1,6 +1,7 @@
 """Operation: serves, learns, falls back, halts, and goes on after a crash at any event as if nothing had happened."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from lifesafe.operation import LEVEL, Operation
 from lifesafe.operation.watch import Watch, silent_mean
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
+from lifesafe.safety.problem import Target
 from properties.runs import System, advance, system, until, visible
 
 STOP, BOUND = 40.0, 41.0
@@ -94,7 +96,7 @@ def test_a_whole_ladder_errs_with_at_most_twice_the_level_of_its_first_rung() ->
 
 
 def test_when_nothing_is_left_operation_halts_and_says_why_and_what_to_do() -> None:
-    optimizer, _ = searched()
+    optimizer, _ = searched(episodes=400)
     operation = Operation(optimizer)
     operation.begin()
     while operation.target is not None:
@@ -106,6 +108,36 @@ def test_when_nothing_is_left_operation_halts_and_says_why_and_what_to_do() -> N
     with pytest.raises(TrialError, match="it has halted: alarm in episode"):
         operation.tell(returned(1, 0.0))
     assert (operation.begin(), Operation(optimizer).begin()) == (None, None)
+
+
+def test_a_halt_of_a_search_that_is_over_says_so() -> None:
+    optimizer, plant = searched()
+    advance(optimizer, plant, np.random.default_rng(2), 100)
+    assert optimizer.done is not None
+    operation = Operation(optimizer)
+    operation.begin()
+    while operation.target is not None:
+        operation.tell(returned(12, 39.0))
+    assert operation.halted is not None
+    assert operation.halted.advice.endswith(f"begin a new run: this search is over ({optimizer.done}).")
+
+
+def test_two_operations_of_one_run_know_the_same() -> None:
+    optimizer, _ = searched()
+    one, other = Operation(optimizer), Operation(optimizer)
+    one.begin()
+    told = 0
+    while one.target is not None and one.watch is not None and told < 1001:
+        assert one.watch == other.watch
+        assert one.watch.episodes == told
+        (one, other)[told % 2].tell(returned(1, 10.0))
+        told += 1
+    assert one.watch == other.watch == Operation(optimizer).watch
+    while one.episodes < 1100 and one.watch is not None and one.watch.episodes:
+        verdict = (one, other)[one.episodes % 2].tell(returned(1, 39.0))
+        if verdict.alarm is not None:
+            break
+    assert one.target == other.target == verdict.next_target
 
 
 def test_what_has_not_paid_is_not_operated() -> None:
@@ -120,20 +152,18 @@ def test_what_has_not_paid_is_not_operated() -> None:
 
 
 def test_under_the_promise_total_only_certified_targets_are_served() -> None:
-    optimizer, plant = searched(trials=30, **TOTAL)
+    optimizer, _ = searched(trials=30, **TOTAL)
     assert {target.point for target in optimizer.fit} <= optimizer.beliefs.certified
     assert len(optimizer.beliefs.tried) > len(optimizer.beliefs.certified)
-    operation = Operation(optimizer)
-    served = []
-    if optimizer.open_trial is not None:
-        optimizer.tell(optimizer.open_trial, plant.episodes(optimizer.open_trial.targets, np.random.default_rng(0)))
-    while optimizer.best is not None:
-        served.append(operation.begin())
+    operation, certified = Operation(optimizer), optimizer.beliefs.certified
+    operation.begin()
+    while operation.target is not None:
         operation.tell(returned(12, 39.0))
-        if operation.halted is not None:
-            break
-    assert set(served) <= {optimizer.problem.target(point) for point in optimizer.beliefs.withdrawn}
-    assert not optimizer.beliefs.certified & set(optimizer.beliefs.withdrawn)
+    served = {service.target for service in optimizer.history.services}
+    assert served <= certified
+    assert len(served) > 1
+    assert set(optimizer.beliefs.withdrawn) == served
+    assert not optimizer.beliefs.certified & served
 
 
 def test_before_it_begins_nothing_can_be_told() -> None:
@@ -241,21 +271,27 @@ def test_what_was_paid_under_earlier_limits_is_not_served_when_they_come_back() 
 
 @pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")  # that the search is held
 def test_a_target_that_trials_have_shown_to_be_unfit_is_not_served_on() -> None:
-    optimizer, _ = searched(trials=6)
+    optimizer, _ = searched(trials=6, episodes=400)
     operation = Operation(optimizer)
     target = operation.begin()
-    for _ in range(20):
-        if operation.target is None:
-            break
-        trial = optimizer.ask()
-        assert trial is not None
-        optimizer.tell(trial, [Returns(300.0, 39.0 if each == target else 5.0) for each in trial.targets])
-        if optimizer.held is not None:
-            optimizer.confirm("looked at it")
+    try_until(optimizer, lambda: operation.target is None, target)
     assert "not fit to be operated any more" in str(operation.overtaken)
+    with pytest.raises(TrialError, match=r"not fit to be operated any more; call begin\(\)"):
+        operation.tell(returned(1, 0.0))
+    try_until(optimizer, lambda: optimizer.best is not None, target)
     best = optimizer.best
     assert best is not None
-    assert operation.begin() == best.target != target
+    assert operation.begin() == best.target
+
+
+def try_until(optimizer: SafeOptimizer, happened: Callable[[], bool], costly: Target | None) -> None:
+    """Run trials until something has happened; one target costs much, all others cost little."""
+    while not happened():
+        if optimizer.held is not None:
+            optimizer.confirm("looked at it")
+        trial = optimizer.ask()
+        assert trial is not None
+        optimizer.tell(trial, [Returns(300.0, 39.0 if each == costly else 2.0) for each in trial.targets])
 
 
 def test_a_target_that_was_never_tried_is_never_served() -> None:

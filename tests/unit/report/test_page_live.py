@@ -14,20 +14,21 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.report.page.live import HOST, LivePage, LiveServer, writer_of
-from report_runs import asked, begun, halted, plain
+from report_runs import asked, begun, halted, held, short
 
 # A writer of its own: tells one trial for every line it is sent, and says when that is on disk.
 WRITER = """
 import sys
 from pathlib import Path
-from lifesafe.optimizer import SafeOptimizer, Schedule
-from report_runs import SIMULATION, problem
+from lifesafe.safety import SafeOptimizer
+from report_runs import problem, system
 
-with SafeOptimizer.open(Path(sys.argv[1]), problem(), Schedule(trials=20)) as optimizer:
+run = system()
+with SafeOptimizer.open(Path(sys.argv[1]), problem()) as optimizer:
     print("open", flush=True)
     for _ in sys.stdin:
         trial = optimizer.ask()
-        optimizer.tell(trial, SIMULATION.run(trial))
+        optimizer.tell(trial, run(trial))
         print(trial.number, flush=True)
 """
 
@@ -106,11 +107,11 @@ def test_the_page_follows_a_writer(tmp_path: Path) -> None:
             number = writer.tell()
             told = state(server)
             versions.append(told["version"])
-            assert told["notice"].startswith(f"Live: process {writer.process.pid} is writing; optimizing")
-            assert f"Trial {number} (" in ask(server, "/")[2].decode()
+            assert told["notice"].startswith(f"Live: process {writer.process.pid} is writing; searching")
+            assert f"After trial {number}, " in ask(server, "/")[2].decode()
         assert len(set(versions)) == 4
         writer.end()
-        assert state(server)["notice"].startswith("Nobody is writing to the run at the moment; optimizing")
+        assert state(server)["notice"].startswith("Nobody is writing to the run at the moment; searching")
         assert state(server)["version"] == versions[-1]
 
 
@@ -125,11 +126,11 @@ def test_a_writer_that_was_killed_is_no_writer(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_run_is_said(tmp_path: Path) -> None:
-    assert (
-        LivePage(plain(tmp_path / "a")).now().notice == "The run has ended, ready to operate; nobody is writing to it."
-    )
+    ended = "The run has ended, ready to operate; nobody is writing to it."
+    assert LivePage(short(tmp_path / "a")).now().notice == ended
     assert LivePage(halted(tmp_path / "b")).now().notice == "The run has ended: operation has halted."
     assert "Nobody is writing to the run at the moment" in LivePage(asked(tmp_path / "c")).now().notice
+    assert "at the moment; search held." in LivePage(held(tmp_path / "d")).now().notice
 
 
 def test_a_run_may_come_after_its_page(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_a_run_may_come_after_its_page(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_read_leaves_the_last_page(tmp_path: Path) -> None:
-    page = LivePage(plain(tmp_path, trials=3))
+    page = LivePage(short(tmp_path))
     good = page.now()
     journal = tmp_path / "journal.sqlite"
     whole = journal.read_bytes()
@@ -158,7 +159,7 @@ def test_a_journal_that_cannot_be_read_leaves_the_last_page(tmp_path: Path) -> N
 
 
 def test_only_two_addresses_are_answered(tmp_path: Path) -> None:
-    with serving(plain(tmp_path, trials=3)) as server:
+    with serving(short(tmp_path)) as server:
         assert ask(server, "/")[0] == 200
         for path in (
             "/journal.sqlite",
@@ -177,7 +178,7 @@ def test_only_two_addresses_are_answered(tmp_path: Path) -> None:
 
 
 def test_a_page_that_is_known_is_not_sent_again(tmp_path: Path) -> None:
-    with serving(plain(tmp_path, trials=3)) as server:
+    with serving(short(tmp_path)) as server:
         _, headers, body = ask(server, "/")
         status, again, nothing = ask(server, "/", headers={"If-None-Match": headers["ETag"]})
         assert (status, nothing, again["ETag"]) == (304, b"", headers["ETag"])
@@ -202,7 +203,7 @@ def test_a_port_that_is_taken_or_impossible_is_refused(tmp_path: Path) -> None:
 
 
 def test_reading_a_run_changes_nothing_in_it(tmp_path: Path) -> None:
-    plain(tmp_path, trials=3)
+    short(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     LivePage(tmp_path).now()
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -90,7 +90,8 @@ class Stepper:
         than its limits.
         """
         stop_at = self._served().get("stop_at")
-        over: NDArray[np.bool_] = (self.spent >= (np.inf if stop_at is None else np.array(stop_at))).any(axis=1)
+        reached = self.spent >= (np.inf if stop_at is None else np.array(stop_at))
+        over: NDArray[np.bool_] = np.asarray(reached.any(axis=1))
         return bool(over[0]) if self._single else over
 
     def _served(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from lifesafe.report.page.reading import Reading, Saved
 from lifesafe.report.page.svg import Chart, both, legend, padded
 from lifesafe.report.page.wording import number, plural
 
-POINTS = 1000
+POINTS = 600
 """Points of the line; longer runs are drawn in steps of several episodes each."""
 _STAGES = ("start", "base", "newcomer", "test", "operation")
 

@@ -9,7 +9,7 @@ from typing import Literal
 from lifesafe.report.forecasts import is_doubtful, outcomes
 from lifesafe.report.page.promise import lump_words
 from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.wording import listed, mean_text, number, plural, target_text
+from lifesafe.report.page.wording import listed, mean_text, number, plural
 
 Finding = Literal["holds", "quiet", "doubt", "failed", "open", "given"]
 WORDS: dict[Finding, str] = {
@@ -103,10 +103,8 @@ def _certificates(reading: Reading) -> Check:
     )
     if not bets:
         return Check(assumption, made, "open", "No target was put to the test yet.")
-    parts = [
-        f"{target_text(reading.problem, point)} by {plural(bets[point].episodes, 'episode')}" for point in certified
-    ]
-    told = f"Certified: {listed(parts[-4:])}." if parts else "None is certified."
+    parts = [f"{reading.text(point)} by {plural(bets[point].episodes, 'episode')}" for point in certified]
+    told = f"Certified: {listed(parts[-4:])}." if parts else "No target is certified."
     more = f" The last 4 of {len(parts)}." if len(parts) > 4 else ""
     return Check(assumption, made, "holds" if parts else "open", f"{plural(len(bets), 'target')} tested. {told}{more}")
 
@@ -128,7 +126,7 @@ def _starts(reading: Reading) -> Check:
             f"{mean_text(name, mean)}" for name, mean in zip(reading.names[1:], own.means[1:].tolist(), strict=True)
         )
         word = "" if start in reading.beliefs.admitted else "; not admitted" if history.told else ""
-        parts.append(f"{target_text(problem, start)} with {costs} over {plural(own.episodes, 'episode')}{word}")
+        parts.append(f"{reading.text(start)} with {costs} over {plural(own.episodes, 'episode')}{word}")
     if not parts:
         return Check(assumption, made, "open", "No episode yet.")
     outcome = f"{'; '.join(parts)}."

@@ -16,7 +16,7 @@ from lifesafe.journal.history import Service
 from lifesafe.operation import Watch
 from lifesafe.operation.watch import realised_bound
 
-POINTS = 1200
+POINTS = 500
 """Points of a line of evidence; longer operations are drawn in steps of several episodes each."""
 
 

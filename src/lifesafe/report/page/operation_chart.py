@@ -9,7 +9,7 @@ from functools import partial
 from lifesafe.report.page.operated import Served
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import Chart, both, legend, padded
-from lifesafe.report.page.wording import listed, number, plural, target_text
+from lifesafe.report.page.wording import listed, number, plural
 
 _TALL = 4.0  # limits up to which single episodes may stretch the chart
 
@@ -53,7 +53,7 @@ def service_rows(reading: Reading) -> Iterator[tuple[str, ...]]:
         # As `Operation.realised_bound`: bounds from incidents are an assumption.
         proved = served.proved if reading.problem.bounds is not None else None
         yield (
-            target_text(reading.problem, served.target),
+            reading.text(served.target),
             f"{served.first:,} – {served.first + count - 1:,}" if count else "none yet",
             served.service.serving.why.partition(":")[0],  # the row above has the rest
             number(means[0]) if count else "–",
@@ -139,7 +139,7 @@ def _why(services: tuple[Served, ...], i: int) -> str:
 
 def _target(reading: Reading, served: Served) -> str:
     # All knobs of a controller are too many for the room above a chart; the table has them.
-    return target_text(reading.problem, served.target) if reading.problem.asks_for_returns else "another setting"
+    return reading.text(served.target) if reading.problem.asks_for_returns else "another setting"
 
 
 def _ends(reading: Reading) -> tuple[float, float]:

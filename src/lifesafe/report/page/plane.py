@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
-from lifesafe.journal.history import Tried
+from lifesafe.journal.events import Point
 from lifesafe.report.page.reading import Reading, scout_of
 from lifesafe.report.page.svg import NARROW, Chart, legend
-from lifesafe.report.page.trial_charts import SHAPES, stages, trial_tip
-from lifesafe.report.page.wording import axis_text, escaped, number, percent, plural, target_text
+from lifesafe.report.page.trial_charts import SHAPES, stages
+from lifesafe.report.page.wording import axis_text, escaped, listed, mean_text, number, percent, plural
 from lifesafe.report.planes import LIKELY, Moment, Plane, moments_shown, planes, small_risk
 
 _WIDTH, _HEIGHT = 680, 470
@@ -50,7 +50,7 @@ def plane_notes(reading: Reading) -> list[str]:
     else:
         notes.append("A target is operated, and paid for, only once it was the center of a trial.")
     if len(problem.names) > 2:
-        fixed = target_text(problem, reading.focus)
+        fixed = reading.text(reading.focus)
         notes.append(f"A plane goes through the target {fixed}; all tried targets are shown, also those beside it.")
     return notes
 
@@ -85,12 +85,10 @@ def _picture(reading: Reading, plane: Plane, i: int, at: Sequence[Moment], width
     for kind in _KINDS:
         chart.raw(f'<use class="cell-{kind}" data-kind="{kind}" href="#plane-{i}-{len(at) - 1}-{kind}"/>')
     chart.raw("</g>")
-    for tried in reading.history.told:
-        first = next((j for j, moment in enumerate(at) if moment.trial >= tried.number), len(at) - 1)
-        _tried(chart, reading, plane, tried, f'data-from="{first}"', with_tip=width == _WIDTH)
+    _tried(chart, reading, plane, at, with_tips=width == _WIDTH)
     if not reading.history.told:
         for start in reading.problem.starts:
-            chart.mark(*plane.place(start), "square", "stage-start", f"start {target_text(plane.problem, start)}")
+            chart.mark(*plane.place(start), "square", "stage-start", f"start {reading.text(start)}")
     for j, moment in enumerate(at):
         best = _best(reading, moment)
         if best is not None:
@@ -99,13 +97,28 @@ def _picture(reading: Reading, plane: Plane, i: int, at: Sequence[Moment], width
     return chart.svg("plane")
 
 
-def _tried(chart: Chart, reading: Reading, plane: Plane, tried: Tried, data: str, *, with_tip: bool) -> None:
-    tip = trial_tip(reading, tried) if with_tip and tried.told else ""
-    scout = scout_of(tried)
-    if scout is not None:
-        chart.mark(*plane.place(scout), "small", "scout tried", "", data=data)
-    stage = tried.asked.stage
-    chart.mark(*plane.place(tried.center), SHAPES[stage], f"stage-{stage} tried", tip, data=data)
+def _tried(chart: Chart, reading: Reading, plane: Plane, at: Sequence[Moment], *, with_tips: bool) -> None:
+    """Draw every target that was tried, once for each stage; the script hides it before its first trial there."""
+    drawn: set[tuple[Point, str]] = set()
+    for tried in reading.history.told:
+        first = next((j for j, moment in enumerate(at) if moment.trial >= tried.number), len(at) - 1)
+        for point, stage in ((scout_of(tried), "scout"), (tried.center, tried.asked.stage)):
+            if point is None or (point, stage) in drawn:
+                continue
+            drawn.add((point, stage))
+            kind = "scout tried" if stage == "scout" else f"stage-{stage} tried"
+            tip = _tip(reading, point) if with_tips else ""
+            chart.mark(*plane.place(point), SHAPES.get(stage, "small"), kind, tip, data=f'data-from="{first}"')
+
+
+def _tip(reading: Reading, point: Point) -> str:
+    """Return what is known of a target, for the pointer."""
+    own = reading.beliefs.own.get(point)
+    if own is None:
+        return reading.text(point)
+    means = zip(reading.names, own.means.tolist(), strict=True)
+    told = listed(mean_text(name, mean) for name, mean in means)
+    return f"{reading.text(point)}\n{plural(own.episodes, 'episode')}: {told}"
 
 
 def _all(plane: Plane) -> str:
@@ -164,7 +177,8 @@ def _thumb(reading: Reading, plane: Plane, j: int, at: Sequence[Moment]) -> str:
     moment, dots = at[j], ""
     told = [tried for tried in reading.history.told if tried.number <= moment.trial]
     for stage in stages(reading):
-        d = "".join(_dot(plane, tried.center) for tried in told if tried.asked.stage == stage)
+        own = dict.fromkeys(tried.center for tried in told if tried.asked.stage == stage)
+        d = "".join(_dot(plane, point) for point in own)
         dots += f'<path class="dots stage-{stage}" d="{d}"/>' if d else ""
     best = _best(reading, moment)
     if best is not None:
@@ -180,14 +194,14 @@ def _thumb(reading: Reading, plane: Plane, j: int, at: Sequence[Moment]) -> str:
     )
 
 
-def _dot(plane: Plane, point: tuple[float, ...]) -> str:
+def _dot(plane: Plane, point: Point) -> str:
     u, v = (
         (value - plane.ends(k)[0]) / (plane.ends(k)[1] - plane.ends(k)[0]) for k, value in enumerate(plane.place(point))
     )
     return f"M{1000 * u:.0f} {1000 * v:.0f}h0"
 
 
-def _best(reading: Reading, moment: Moment) -> tuple[float, ...] | None:
+def _best(reading: Reading, moment: Moment) -> Point | None:
     """Return the target to operate at a moment; in the end, that of now."""
     if moment.beliefs is reading.beliefs:
         return None if reading.chosen is None else reading.chosen.point
@@ -203,7 +217,7 @@ def _caption(reading: Reading, moment: Moment) -> str:
     served = reading.history.served if moment.beliefs is reading.beliefs else 0
     more = f", {served:,} of operation" if served else ""
     told = f"After trial {moment.trial}, {plural(done, 'episode')} of search{more}: "
-    told += f"target to operate {target_text(problem, best)}" if best is not None else "no target to operate"
+    told += f"target to operate {reading.text(best)}" if best is not None else "no target to operate"
     if problem.promise == "trial" and not all(problem.sure):
         spent = dict(reading.spent_after).get(moment.trial, 0.0)
         told += f"; risk charged {number(spent, 2)} of {number(problem.delta)}"

@@ -15,6 +15,7 @@ def promise_name(reading: Reading) -> str:
 def statement(reading: Reading) -> str:
     """Return the promise in one sentence."""
     problem, limit = reading.problem, _limits(reading.problem)
+    mean = "mean cost exceeds" if len(problem.limits) == 1 else "mean costs exceed"
     sure = number(1 - problem.delta)
     if all(problem.sure):
         return f"Every single episode keeps {limit}, for sure: {stop_words(problem)}."
@@ -23,10 +24,7 @@ def statement(reading: Reading) -> str:
             f"All episodes together cost at most {limit} an episode: after every episode of a newcomer for sure, and"
             f" for certified targets in the mean, with probability at least {sure}."
         )
-    return (
-        f"With probability at least {sure}, no trial’s mean cost exceeds {limit}, provided that the model of costs is"
-        " right."
-    )
+    return f"With probability at least {sure}, no trial’s {mean} {limit}, provided that the model of costs is right."
 
 
 def meaning(reading: Reading) -> str:
@@ -64,7 +62,7 @@ def not_promised(reading: Reading) -> list[str]:
     limit = "the limit" if len(problem.limits) == 1 else "a limit"
     items = []
     if not all(problem.sure):
-        told = f"cost more than {limit} of its time, and that alone breaks nothing."
+        told = f"cost more than {limit} at that time, and that alone breaks nothing."
         share = percent(tally.above / tally.counted) if tally.counted else ""
         count = f"{plural(tally.above, 'episode')} of {tally.counted:,} ({share})" if share else "some episodes may"
         items.append(f"Single episodes. Limits are on the mean: {count} {told}")
@@ -135,7 +133,8 @@ def _later(reading: Reading) -> list[str]:
     alarms = sum(each.alarm is not None for each in reading.services)
     if alarms:
         found.append(
-            f"{plural(alarms, 'alarm')} in operation: the system has changed, or a mean was above a limit all along."
+            f"{plural(alarms, 'alarm')} in operation: the system has changed, a mean was above a limit all along, or"
+            f" the alarm was false (at most {number(reading.services[0].service.serving.level)} for the first target)."
         )
     if reading.replayed is False:
         found.append("The recorded decisions do not follow from the record, so nothing is promised of them.")
@@ -145,7 +144,7 @@ def _later(reading: Reading) -> list[str]:
 def _limits(problem: Problem) -> str:
     if len(problem.limits) == 1:
         return f"the limit {number(problem.limits[0])}"
-    return f"its limits {_each(problem.limits)}"
+    return f"the limits {_each(problem.limits)}"
 
 
 def _each(values: tuple[float, ...]) -> str:

@@ -18,6 +18,7 @@ from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
 from lifesafe.report.page.operated import Served, operated
+from lifesafe.report.page.wording import target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer, choice, newcomers
 from lifesafe.safety.account import Account
@@ -131,6 +132,15 @@ class Reading:
         """What the run is about: the task, or the directory."""
         task = self.setting("run", "task")
         return str(task) if task else f"Run {self.run.resolve().name}"
+
+    def text(self, point: Point) -> str:
+        """Return a target in words, with so many digits that no other target of the run reads the same."""
+        return self._texts.get(point) or target_text(self.problem, point)
+
+    @cached_property
+    def _texts(self) -> dict[Point, str]:
+        tried = (point for each in self.history.trials.values() for point in each.asked.targets)
+        return target_texts(self.problem, dict.fromkeys((*self.problem.starts, *tried)))
 
     def setting(self, *path: str) -> Any:
         """Return a value of run.toml; none if it is not there."""

@@ -26,7 +26,7 @@ from lifesafe.report.page.trial_charts import (
     ledger_chart,
     reward_figure,
 )
-from lifesafe.report.page.wording import escaped, number, plural, target_text
+from lifesafe.report.page.wording import escaped, number, plural
 
 
 def all_sections(reading: Reading) -> str:
@@ -110,7 +110,7 @@ def _targets(reading: Reading) -> str:
     lines = line_charts(reading)
     second = ""
     if lines:
-        what = f"What is believed along every axis, through the target {target_text(problem, reading.focus)}."
+        what = f"What is believed along every axis, through the target {reading.text(reading.focus)}."
         panels = "".join(f"<div>{chart}</div>" for chart in lines)
         second = _figure(f'<div class="halves">{panels}</div>{line_legend(reading)}', what, [])
     third = ""

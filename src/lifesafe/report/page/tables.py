@@ -12,7 +12,7 @@ from lifesafe.journal.history import Tried
 from lifesafe.report.page.checks import WORDS, all_checks
 from lifesafe.report.page.operation_chart import service_rows
 from lifesafe.report.page.reading import Reading, episodes_of, scout_of
-from lifesafe.report.page.wording import escaped, number, target_text
+from lifesafe.report.page.wording import escaped, number
 from lifesafe.safety.choice import forecasts
 
 _SIGNS = {"holds": "✓", "quiet": "✓", "doubt": "!", "failed": "✗", "open": "○", "given": "–"}
@@ -73,7 +73,7 @@ def targets_table(reading: Reading) -> tuple[str, list[str]]:
     rows = []
     for point, forecast in zip(shown, forecasts(beliefs, tuple(shown)), strict=True):
         means = own[point].means.tolist()
-        cells = [target_text(reading.problem, point), _status(reading, point), f"{own[point].episodes:,}"]
+        cells = [reading.text(point), _status(reading, point), f"{own[point].episodes:,}"]
         cells.append(number(means[0]))
         for mean, (median, upper), limit in zip(means[1:], forecast.costs, reading.problem.limits, strict=True):
             believed = f"{number(median)} to {number(upper)}" if upper else "–"
@@ -100,9 +100,9 @@ def trials_table(reading: Reading) -> str:
     rows = []
     for tried in reading.history.told:
         scout = scout_of(tried)
-        cells = [str(tried.number), tried.asked.stage, target_text(problem, tried.center)]
+        cells = [str(tried.number), tried.asked.stage, reading.text(tried.center)]
         if several:
-            cells.append("–" if scout is None else target_text(problem, scout))
+            cells.append("–" if scout is None else reading.text(scout))
         cells += [str(tried.was_told), *_means(reading, tried, several=several)]
         if charged:
             cells += [number(tried.asked.charge, 2), number(spent[tried.number], 2)]
@@ -123,7 +123,7 @@ def settings_tables(reading: Reading) -> Iterator[tuple[str, str]]:
     plain = reading.problem.to_plain()
     plain["axes"] = "; ".join(f"{name}: {low:g} to {high:g} {unit}".rstrip() for name, low, high, unit in plain["axes"])
     starts = reading.problem.starts
-    plain["starts"] = "; ".join(target_text(reading.problem, start) for start in starts[:8])
+    plain["starts"] = "; ".join(reading.text(start) for start in starts[:8])
     if reading.problem.targets is not None:
         plain["targets"] = f"{len(reading.problem.targets):,}, and no others"
     yield "Problem", _pairs(plain)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from lifesafe.journal.events import Point
 from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import HALF, Chart, legend, padded
-from lifesafe.report.page.wording import axis_text, number, plural, target_text
+from lifesafe.report.page.wording import axis_text, number, plural
 from lifesafe.safety.beliefs import Own
 from lifesafe.safety.ledger import moments
 
@@ -33,6 +33,7 @@ def asked_against_measured(reading: Reading, axis: int) -> str:
     least = 0.02 * float(reading.problem.extents[axis])  # where all asked for the same, the axis still needs a width
     ends_x = padded([x + sign * least for x in asked for sign in (-1, 1)])
     if axis:
+        ends_x = (max(ends_x[0], -0.05 * ends_x[1]), ends_x[1])
         limit = reading.problem.limits[axis - 1]
         ends_y = (0.0, 1.06 * max([limit, *measured, min(max(values, default=0.0), _TALL * limit)]))
     else:
@@ -50,7 +51,7 @@ def asked_against_measured(reading: Reading, axis: int) -> str:
     chart.intervals(asked, np.subtract(measured, halves), np.add(measured, halves), "measured")
     for (point, each), x, y, half in zip(own.items(), asked, measured, halves, strict=True):
         tip = (
-            f"Target {target_text(reading.problem, point)}\n{name}: asked {number(x)}, measured {number(y)} ±"
+            f"Target {reading.text(point)}\n{name}: asked {number(x)}, measured {number(y)} ±"
             f" {number(half)}\n{plural(each.episodes, 'episode')}"
         )
         chart.mark(x, y, "circle", "measured", tip)
@@ -139,7 +140,7 @@ def _chart(reading: Reading, along: int, what: str, ends: tuple[float, float], n
     problem = reading.problem
     low, extent = float(problem.low[along]), float(problem.extents[along])
     across = axis_text(problem, along)
-    told = f"What is believed of the {what} along {across}, through {target_text(problem, reading.focus)}."
+    told = f"What is believed of the {what} along {across}, through {reading.text(reading.focus)}."
     chart = Chart(told, width=HALF, height=240, x=(low, low + extent), y=ends, name=f"line-{along}-{name}")
     chart.axes(across, what)
     return chart
@@ -167,7 +168,7 @@ def _measured(chart: Chart, reading: Reading, along: int, axis: int) -> None:
         own = reading.beliefs.own[point]
         mean, half = float(own.means[axis]), float(reading.doubt_of(own)[axis])
         chart.intervals([point[along]], [mean - half], [mean + half], "measured")
-        tip = f"Target {target_text(reading.problem, point)}\n{number(mean)} ± {number(half)}"
+        tip = f"Target {reading.text(point)}\n{number(mean)} ± {number(half)}"
         chart.mark(point[along], mean, "circle", "measured", tip)
         if point == reading.focus:
             chart.mark(point[along], mean, "ring", "focus")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lifesafe.report.page.promise import qualifications, statement
 from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.verdict import badges, headline, tone
-from lifesafe.report.page.wording import escaped, listed, number, percent, plural, target_text
+from lifesafe.report.page.verdict import badges, price, result, tone
+from lifesafe.report.page.wording import escaped, listed, number, percent, plural
 from lifesafe.safety.account import Account
 
 
@@ -20,7 +20,8 @@ def top(reading: Reading) -> str:
     doubt = "".join(f'<p class="notice tone-warn">{escaped(text)}</p>' for text in against)
     return (
         f'<header class="top tone-{tone(reading)}"><p class="overline">Safety report · {escaped(reading.name)}</p>'
-        f'<h1>{escaped(headline(reading))}</h1><ul class="badges">{marks}</ul>'
+        f'<h1>{escaped(result(reading))}</h1><p class="took">{escaped(price(reading))}</p>'
+        f'<ul class="badges">{marks}</ul>'
         f'<p class="promise"><b>Promise{", with qualifications" if against else ""}.</b> {escaped(statement(reading))}'
         f' <a href="#promise">Conditions</a></p>{doubt}{_tiles(reading)}{_waiting(reading)}'
         f'<p class="when">{escaped(when)} · run <code>{escaped(reading.run)}</code></p></header>'
@@ -34,7 +35,7 @@ def _waiting(reading: Reading) -> str:
         texts.append(f"The search is held: {reading.beliefs.held}. It goes on once somebody confirms that it may.")
     found = "".join(f'<p class="notice tone-warn">{escaped(text)}</p>' for text in texts)
     if open_ is not None:
-        targets = listed(target_text(reading.problem, point) for point in open_.asked.targets)
+        targets = listed(reading.text(point) for point in open_.asked.targets)
         asked = plural(len(open_.asked.tickets), "episode")
         found += f'<p class="notice">Trial {open_.number} is under way: {asked} at {escaped(targets)}.</p>'
     return found
@@ -49,13 +50,15 @@ def _tiles(reading: Reading) -> str:
         tiles.append(_tile("mean reward", number(chosen.means[0]), modeled))
         parts = zip(reading.names[1:], chosen.means[1:], chosen.expected, problem.limits, strict=True)
         for name, mean, upper, limit in parts:
-            note = f"limit {number(limit)}; by the model at most {number(upper)} (95\N{NO-BREAK SPACE}%)"
+            most = f"{number(upper)} (95\N{NO-BREAK SPACE}%)"
+            note = f"limit {number(limit)}; by the model, from all targets, at most {most}"
             note = note if upper else f"limit {number(limit)}, which no episode can exceed"
             tiles.append(_tile(f"mean {name}", number(mean), note, _bar(mean / limit, upper / limit)))
     note = f"{tally.start} start, {tally.search} search, {tally.operation:,} operation"
     tiles.append(_tile("real episodes", f"{tally.total:,}", note))
     if tally.counted:
-        note = f"{percent(tally.above / tally.counted)} of {tally.counted:,} that count"
+        of = "all" if tally.counted == tally.total else f"the {tally.counted:,} that count"
+        note = f"{percent(tally.above / tally.counted)} of {of}"
         note += f"; the stop has ended {tally.ended}" if tally.ended is not None else ""
         tiles.append(_tile("above a limit", f"{tally.above:,}", note))
         worst = listed(number(each) for each in tally.largest)

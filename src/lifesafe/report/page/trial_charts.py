@@ -12,7 +12,7 @@ from lifesafe.journal.history import Tried
 from lifesafe.report.forecasts import Outcome, outcomes
 from lifesafe.report.page.reading import Reading, episodes_of, scout_of
 from lifesafe.report.page.svg import WIDE, Chart, Numbers, both, legend, padded
-from lifesafe.report.page.wording import mean_text, number, plural, target_text
+from lifesafe.report.page.wording import mean_text, number, plural
 
 SHAPES = {"start": "square", "search": "circle", "base": "slab", "newcomer": "triangle", "test": "diamond"}
 """Sign of the trials of each stage."""
@@ -91,11 +91,11 @@ def trial_tip(reading: Reading, tried: Tried) -> str:
     names, episodes = reading.names, tried.episodes
     lines = [
         f"Trial {tried.number}, {tried.asked.stage}: {plural(len(episodes), 'episode')}",
-        f"center {target_text(reading.problem, tried.center)}",
+        f"center {reading.text(tried.center)}",
     ]
     scout = scout_of(tried)
     if scout is not None:
-        lines.append(f"scout {target_text(reading.problem, scout)}, {plural(len(episodes_of(tried, 1)), 'episode')}")
+        lines.append(f"scout {reading.text(scout)}, {plural(len(episodes_of(tried, 1)), 'episode')}")
     means, halves = episodes.mean(axis=0), reading.doubt(episodes)
     lines.append(f"mean reward {number(float(means[0]))}")
     parts = zip(names[1:], means[1:].tolist(), halves[1:].tolist(), tried.limits, strict=True)
@@ -232,7 +232,7 @@ def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int
     for place, each in zip(places, found, strict=True):
         if each.is_surprise:
             tip = (
-                f"Trial {each.trial}, target {target_text(reading.problem, each.point)}\nforecast"
+                f"Trial {each.trial}, target {reading.text(each.point)}\nforecast"
                 f" {number(each.forecast[0])} to {number(each.forecast[1])}, came back {number(each.measured)}"
             )
             chart.mark(place, min(each.measured, ends[1]), "diamond", "surprise", tip)

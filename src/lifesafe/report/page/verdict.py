@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from lifesafe.report.page.checks import Finding, all_checks
 from lifesafe.report.page.promise import promise_name
 from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.wording import listed, mean_text, number, plural, target_text
+from lifesafe.report.page.wording import listed, mean_text, number, percent, plural
 from lifesafe.safety import Recommendation
 
 Tone = Literal["good", "plain", "warn", "bad"]
@@ -24,11 +25,45 @@ class Badge:
 
 
 def headline(reading: Reading) -> str:
-    """Return what came of the run in one sentence, without markup."""
+    """Return what came of the run and what it took, without markup."""
+    return " ".join(filter(None, (result(reading), price(reading))))
+
+
+def result(reading: Reading) -> str:
+    """Return what came of the run in one sentence."""
     if not reading.history.told:
-        waiting = " a first trial is asked for and not yet told." if reading.history.open else " no trial is told."
-        return f"{reading.name} has only just begun:{waiting}"
-    return f"{_operated(reading)}; {_paid(reading)}."
+        waiting = "a first trial is asked for and not yet told" if reading.history.open else "no trial is told"
+        return f"{reading.name} has only just begun: {waiting}."
+    return f"{_operated(reading)}."
+
+
+def price(reading: Reading) -> str:
+    """Return what it took in one sentence: the promise, the episodes, the worst of them, and what was charged."""
+    problem, tally = reading.problem, reading.tally
+    if not tally.total:
+        return ""
+    took = f"Under the promise “{promise_name(reading)}” it took {plural(tally.total, 'real episode')}"
+    took += f", {tally.operation:,} of them in operation" if tally.operation else ""
+    parts = list(_episodes(reading)) if tally.counted else []
+    if reading.exceeded:
+        parts.append(f"{plural(len(reading.exceeded), 'trial')} had a mean clearly above a limit")
+    if problem.promise == "trial" and not all(problem.sure):
+        charged = number(reading.beliefs.spent, 2)
+        parts.append(f"{charged} of the allowed risk {number(problem.delta)} is charged")
+    *most, last = parts or [""]
+    return f"{took}: {', '.join(most)}, and {last}." if most else f"{took}{': ' if last else ''}{last}."
+
+
+def _episodes(reading: Reading) -> Iterator[str]:
+    """Return how the episodes ended."""
+    tally = reading.tally
+    limit = "the limit" if len(reading.problem.limits) == 1 and not reading.limit_changes else "a limit"
+    count = f"{tally.above:,} ({percent(tally.above / tally.counted)})" if tally.above else "none"
+    yield f"{count} cost more than {limit}"
+    largest = listed(number(each) for each in tally.largest)
+    yield f"the worst cost {largest}" if len(tally.largest) == 1 else f"the largest costs were {largest}"
+    if tally.ended is not None:
+        yield f"the stop ended {tally.ended:,}" if tally.ended else "the stop ended none"
 
 
 def tone(reading: Reading) -> Tone:
@@ -81,7 +116,7 @@ def costs_text(reading: Reading, chosen: Recommendation) -> str:
 
 
 def _expected(upper: float) -> str:
-    return f", by the model at most {number(upper)}" if upper else ""
+    return f"; by the model at most {number(upper)}" if upper else ""
 
 
 def _found(reading: Reading, finding: Finding) -> int:
@@ -99,7 +134,7 @@ def _operated(reading: Reading) -> str:
         return f"{name} has halted after {done}, and no target is served any more"
     after = f" after {plural(alarms, 'alarm')}" if alarms else ""
     if history.serving is not None and chosen is None:
-        served = target_text(reading.problem, history.serving.target)
+        served = reading.text(history.serving.target)
         return f"{name} is operated at target {served}{after}, which may not be served as things stand now"
     if chosen is None:
         done = "No target of" if reading.phase == "ended without a target" else "So far no target of"
@@ -108,19 +143,6 @@ def _operated(reading: Reading) -> str:
     if history.serving is not None:
         verb = "is operated at"
     return (
-        f"{name} {verb} target {target_text(reading.problem, chosen.point)}{after}: mean reward"
+        f"{name} {verb} target {reading.text(chosen.point)}{after}: mean reward"
         f" {number(chosen.means[0])}, {costs_text(reading, chosen)} over {plural(chosen.episodes, 'episode')}"
     )
-
-
-def _paid(reading: Reading) -> str:
-    """Return what it took: episodes, and what was broken or charged."""
-    tally, problem = reading.tally, reading.problem
-    took = f"it took {plural(tally.start + tally.search, 'real episode')}, {tally.above} above a limit"
-    if reading.history.served:
-        took = f"it took {plural(tally.total, 'real episode')} so far, operation included, {tally.above} above a limit"
-    if reading.exceeded:
-        return f"{took}, and {plural(len(reading.exceeded), 'trial')} clearly above"
-    if problem.promise == "trial" and not all(problem.sure):
-        return f"{took}, and {number(reading.beliefs.spent, 2)} of the allowed risk {number(problem.delta)}"
-    return took

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from lifesafe.journal.events import Point
 from lifesafe.safety import Problem
 
 _MINUS = "\N{MINUS SIGN}"
@@ -38,19 +40,33 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent; the sign stays on the line of the number."""
-    return "–" if math.isnan(share) else f"{share:.0%}".replace("%", "\N{NO-BREAK SPACE}%")
+    """Return a share in percent; the sign stays on the line of the number, and few is not none."""
+    if math.isnan(share):
+        return "–"
+    few = "<1" if 0 < share < 0.005 else ">99" if 0.995 <= share < 1 else f"{100 * share:.0f}"
+    return f"{few}\N{NO-BREAK SPACE}%"
 
 
-def target_text(problem: Problem, point: Sequence[float]) -> str:
+def target_text(problem: Problem, point: Sequence[float], digits: int = 3) -> str:
     """Return a target as (R, G), or as its knobs with their units."""
     if problem.asks_for_returns:
-        return f"({', '.join(number(value) for value in point)})"
+        return f"({', '.join(number(value, digits) for value in point)})"
     units = (axis.unit for axis in problem.axes.values())  # type: ignore[union-attr]  # made so by the problem
     return ", ".join(
-        f"{name} {number(value)}{' ' if unit else ''}{unit}"
+        f"{name} {number(value, digits)}{' ' if unit else ''}{unit}"
         for name, value, unit in zip(problem.names, point, units, strict=True)
     )
+
+
+def target_texts(problem: Problem, points: Iterable[Point]) -> dict[Point, str]:
+    """Return targets in words, those that are almost the same with so many digits that they differ."""
+    found = {point: target_text(problem, point) for point in points}
+    for digits in range(4, 8):
+        seen = Counter(found.values())
+        found = {
+            point: target_text(problem, point, digits) if seen[text] > 1 else text for point, text in found.items()
+        }
+    return found
 
 
 def axis_text(problem: Problem, axis: int) -> str:
