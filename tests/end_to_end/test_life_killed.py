@@ -58,4 +58,4 @@ def test_a_life_killed_at_random_moments_ends_the_same(server: Server, tmp_path:
 @pytest.mark.parametrize("promised", CALLS)
 @pytest.mark.parametrize("seed", range(1, 6))
 def test_more_lives_killed_more_often_end_the_same(server: Server, tmp_path: Path, promised: str, seed: int) -> None:
-    assert sum(run_with_kills(server, tmp_path, promised, random.Random(seed), kills=20).values()) >= 6
+    assert sum(run_with_kills(server, tmp_path, promised, random.Random(seed), kills=20).values()) >= 4
