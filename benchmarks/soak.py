@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from lifesafe.journal import JOURNAL, read_records
-from lifesafe.operation import Operation
+from lifesafe.operation import Operation, replay
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 
@@ -187,7 +187,7 @@ def _judged(
     place: Path, lives: list[Life], episodes: int, size: int, killed: int, inside: int, lost: int, took: float
 ) -> Soaked:
     start = time.perf_counter()
-    optimizer = SafeOptimizer.replay(read_records(place / JOURNAL))
+    optimizer = replay(read_records(place / JOURNAL))
     replayed = time.perf_counter() - start
     history = optimizer.history
     expected = np.zeros(2)

@@ -59,6 +59,7 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
         run: Directory of the run.
         begin: What the search is begun with.
     """
+    from lifesafe.operation import Operation
     from lifesafe.safety import SafeOptimizer
     from lifesafe.safety.beliefs import opened_problem
 
@@ -72,6 +73,7 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
         problem = begin.problem()
         show_plan(problem)
     with SafeOptimizer.open(run, problem) as optimizer:
+        Operation(optimizer).settle()  # an alarm that a kill has kept from the record must be known
         found = _asked(optimizer)
     print_json(found)
     return OK if found["trial"] is not None or (found["best"] is not None and found["held"] is None) else FOUND

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.console import OK, OutFile, Run, patience, print_json, say
+from lifesafe.cli.console import OK, OutFile, Run, patience, plural, print_json, say
 from lifesafe.journal.store import export_lines, journal_path, read_records
 
 
@@ -28,12 +28,12 @@ def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) ->
         chain_only: Check the fingerprints only; do not make the decisions again.
         json: Print the finding as JSON.
     """
-    from lifesafe.safety import SafeOptimizer
+    from lifesafe.operation import replay
 
     path = journal_path(run)
     with patience("verifying"):
         records = read_records(path)
-        optimizer = None if chain_only else SafeOptimizer.replay(records)
+        optimizer = None if chain_only else replay(records)
     head = records[-1].hash if records else None
     if json:
         found: dict[str, Any] = {"journal": str(path), "sound": True, "events": len(records), "head": head}
@@ -51,8 +51,9 @@ def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) ->
     if optimizer is not None:
         history = optimizer.history
         print(
-            f"Replayed to the same decisions: {len(optimizer.trials)} trials with {history.searched} episodes,"
-            f" {history.served} episodes of operation; stage {optimizer.stage}."
+            f"Replayed to the same decisions: {plural(len(optimizer.trials), 'trial')} with"
+            f" {plural(history.searched, 'episode')}, {plural(history.served, 'episode')} of operation; stage"
+            f" {optimizer.stage}."
         )
     return OK
 

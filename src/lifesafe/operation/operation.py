@@ -181,19 +181,32 @@ class Operation:
                     limit=alarm.limit,
                 )
             )
-        if service.alarm is not None and self._is_last(service.number):
-            self._fall_back(service.alarm)
+        if self.must_fall_back:
+            self._fall_back()
 
     def _is_last(self, number: int) -> bool:
         """Whether nothing was tried since a target began to be served: else the search goes on from new evidence."""
         return all(tried.told_number < number for tried in self._optimizer.history.told)
 
-    def _fall_back(self, alarm: e.Alarm) -> None:
+    @property
+    def must_fall_back(self) -> bool:
+        """Whether an alarm was raised, and nothing has been done about it yet."""
         history = self._optimizer.history
-        service = history.services[-1]
-        alarmed = max(upper / b for upper, b in zip(service.means[1:], service.serving.limits, strict=True))
-        rung = next_rung(self._optimizer.fit, alarmed, self._optimizer.problem.limits)
-        why = _in_words(alarm)
+        if not history.services or history.halted is not None or history.services[-1].alarm is None:
+            return False
+        return self._is_last(history.services[-1].number)
+
+    @property
+    def rung(self) -> Recommendation | None:
+        """The target to fall back to from the one that was served last; none if there is none."""
+        service = self._optimizer.history.services[-1]
+        alarmed = max(mean / b for mean, b in zip(service.means[1:], service.serving.limits, strict=True))
+        return next_rung(self._optimizer.fit, alarmed, self._optimizer.problem.limits)
+
+    def _fall_back(self) -> None:
+        service, rung = self._optimizer.history.services[-1], self.rung
+        assert service.alarm is not None
+        why = _in_words(service.alarm)
         if rung is not None:
             self._serve(rung, f"fallback: {why}", service.serving.rung + 1)
             return

@@ -21,6 +21,7 @@ from lifesafe.journal.history import History, Tried
 from lifesafe.journal.store import Record
 from lifesafe.safety.account import Account
 from lifesafe.safety.betting import ROUNDING, Bet
+from lifesafe.safety.likelihood import FLOOR
 from lifesafe.safety.posterior import Cost, Reward, Sums
 from lifesafe.safety.problem import Problem
 
@@ -138,7 +139,8 @@ class Beliefs:
     def costs(self) -> tuple[Cost | None, ...]:
         """The model of each cost; none for one that every single episode keeps for sure."""
         pairs = zip(self.lumps, self.problem.limits, strict=True)
-        return tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b) for k, (s, b) in enumerate(pairs))
+        least = 1.0 if self.problem.incident == "horizon" else FLOOR
+        return tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b, least) for k, (s, b) in enumerate(pairs))
 
     @cached_property
     def reward(self) -> Reward:

@@ -47,7 +47,7 @@ OPTIMISM = 1.5
 _CURIOSITY, _MOST_CURIOUS = 0.3, 0.5  # of a scout for what is least known: for each deviation of f, up to this
 _TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays so much of the reward range a limit
 _CLOSE = 0.1  # to a line, along every axis, where targets are listed
-_LITTLE = 0.1  # of delta: risk up to which a center pays only for what its step adds
+_LITTLE = 0.05  # of delta: risk up to which a center pays only for what its step adds
 _AT_ONCE = 64  # scouts whose lottery is computed at once
 _GAIN = 0.01  # of the reward range: less than this is nothing to go on for
 

@@ -14,7 +14,8 @@ Notation:
 
 This is the quasi-likelihood of a Poisson variable whose steps are phi. It adds up: ten trials of one target are one
 observation with ten times the episodes. Ten episodes without cost are worth a factor exp(-10 m / phi), so what they
-prove depends on how large lumps can be, and phi = s keeps a weight of at least `FLOOR` whatever was seen.
+prove depends on how large lumps can be, and phi = s keeps a weight of at least `FLOOR` whatever was seen; all of it
+where nothing is assumed of lumps.
 
 Reference: Wedderburn 1974, *Quasi-likelihood functions*.
 """
@@ -87,10 +88,10 @@ def kept(weights: Float[np.ndarray, " p"], least: float = 0.01) -> Float[np.ndar
     return moved
 
 
-def floored(weights: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
-    """Return the weights with at least `FLOOR` on the largest dispersion."""
-    if weights[-1] >= FLOOR or len(weights) == 1:
+def floored(weights: Float[np.ndarray, " p"], least: float = FLOOR) -> Float[np.ndarray, " p"]:
+    """Return the weights with at least this on the largest dispersion."""
+    if weights[-1] >= least or len(weights) == 1:
         return weights
-    raised = weights * ((1 - FLOOR) / (1 - weights[-1]))
-    raised[-1] = FLOOR
+    raised = weights * ((1 - least) / (1 - weights[-1]))
+    raised[-1] = least
     return np.asarray(raised)

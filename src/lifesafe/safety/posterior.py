@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr
 
-from lifesafe.safety.likelihood import dispersion_weights, dispersions, floored, kept, mean_of, scale_of
+from lifesafe.safety.likelihood import FLOOR, dispersion_weights, dispersions, floored, kept, mean_of, scale_of
 from lifesafe.safety.process import LENGTHS, ROUGH, Fitted, fit, kernels
 
 _NODES = np.linspace(-6.0, 6.0, 97)  # of a normal variable, for lotteries
@@ -56,13 +56,14 @@ class Cost:
     """Mean dispersion, in limits."""
 
     @classmethod
-    def given(cls, sums: Sums, k: int, s: float) -> Cost:
+    def given(cls, sums: Sums, k: int, s: float, least: float = FLOOR) -> Cost:
         """Return what episodes say of cost k.
 
         Args:
             sums: The episodes.
             k: Number of the cost, from 0.
             s: Largest cost that can come at once, in limits.
+            least: Weight that it keeps as the dispersion, whatever was seen.
         """
         n, S, Q = sums.episodes, sums.totals[:, 1 + k], sums.squares[:, 1 + k]
         phis = dispersions(s)
@@ -74,7 +75,7 @@ class Cost:
         rough = share[:, 0] / share.sum(axis=1)
         phi = float(weights @ phis)
         plain = _components(weights[chosen], rough)
-        careful = _components(floored(weights[chosen]), np.maximum(rough, ROUGH))
+        careful = _components(floored(weights[chosen], least), np.maximum(rough, ROUGH))
         return cls(fitted, plain, careful, phi)
 
     def tails(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -105,8 +105,12 @@ class SafeOptimizer:
             raise
 
     @classmethod
-    def replay(cls, records: Sequence[Record]) -> Self:
+    def replay(cls, records: Sequence[Record], check: Callable[[Self, Record], None] | None = None) -> Self:
         """Return the optimizer in the state that records lead to, in memory; every decision is made again.
+
+        Args:
+            records: The record of a run.
+            check: Called before each event, to refuse it; `lifesafe.operation.replay` checks those of operation.
 
         Raises:
             JournalError: If a decision differs from the recorded one, or a snapshot from what it sums up.
@@ -114,6 +118,8 @@ class SafeOptimizer:
         optimizer = cls._at(opened_problem(records))
         for record in records:
             optimizer._check(record)
+            if check is not None:
+                check(optimizer, record)
             optimizer._fold(record)
         return optimizer
 

@@ -48,7 +48,10 @@ def _budgets() -> tuple[Row, ...]:
 SUITES: dict[str, tuple[tuple[Row, ...], int]] = {
     "headline": ((*(Row(family=name) for name in _HEADLINE), *(_total(name) for name in _HEADLINE)), 1000),
     "default": (
-        (*_every(tuple(FAMILIES), (0.1, 0.05)), *(Row(family=name, incident="horizon") for name in _LUMPY)),
+        (
+            *_every(tuple(FAMILIES), (0.1, 0.05)),
+            *(Row(family=name, incident="horizon", episodes=600) for name in _LUMPY),
+        ),
         500,
     ),
     "held-back": (_every((*HELD_OUT, *HELD_OUT_2), (0.1, 0.05)), 500),

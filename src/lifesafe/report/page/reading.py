@@ -17,10 +17,11 @@ from lifesafe.journal import events as e
 from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
+from lifesafe.operation.replay import replay
 from lifesafe.report.page.operated import Served, operated
 from lifesafe.report.page.wording import target_text, target_texts
 from lifesafe.returns import return_names
-from lifesafe.safety import Problem, Recommendation, SafeOptimizer, choice, newcomers
+from lifesafe.safety import Problem, Recommendation, choice, newcomers
 from lifesafe.safety.account import Account
 from lifesafe.safety.beliefs import Beliefs, Books, Own, step
 from lifesafe.safety.choice import Choice
@@ -357,7 +358,7 @@ def _saved(account: Account, episodes: Sequence[Episode], told: int, stage: str)
 
 def _replay(records: Sequence[Record], notices: list[str]) -> bool:
     try:
-        SafeOptimizer.replay(records)
+        replay(records)
     except (JournalError, ConfigError, NoSafeTargetError) as error:
         notices.append(f"The decisions could not be made again from the record: {error}")
         return False
