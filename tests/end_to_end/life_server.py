@@ -40,7 +40,7 @@ class Killer:
 def live(directory: Path, promised: str) -> None:
     with small_life(directory, search=PROMISES[promised]) as life:
         life.train(checkpoint_every=0.05)
-        if not life.optimizer.history.services:  # what is served may teach the search something, and it would go on
+        if life.phase != "operate":  # what is served may show that there is more to gain; a life serves on
             life.optimize()
         for _ in life.operate(EPISODES - life.served):
             pass

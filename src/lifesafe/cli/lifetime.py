@@ -332,7 +332,10 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
     if life.optimizer.problem.limits != life.task.limits:  # changed by `lifesafe optimize` since
         say(f"Back to the limit of this command, {_limits(life.task.limits)}.")
         life.change_limits(life.task.limits)
-    _search(life)
+    if life.phase == "optimize":
+        _search(life)
+    elif life.optimizer.stage not in ("done", "held"):  # what was served has shown that there may be more to gain
+        say(f"A target is served. `lifesafe optimize {shlex.quote(str(life.directory))}` searches on for a better one.")
     rows: list[Row] = []
     if life.optimizer.best is not None:
         _serve(life, max(episodes - life.served, 0))
@@ -482,13 +485,14 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
         )
     elif optimizer.done is not None:
         print(f"The search is over: {shell_words(optimizer.done)}{'' if optimizer.done.endswith('.') else '.'}")
-    if not fit and phase == "halted":
+    halted = optimizer.history.halted
+    if halted is not None:
+        print(f"Operation has halted: {shell_words(halted.why)}. {shell_words(halted.advice)}")
+    elif not fit and phase == "halted":
         print(
             "No target is fit to be operated: none that was tried is known to keep the limit. Train the policy longer,"
             " give the search more episodes, or raise the limit: `lifesafe optimize --limit`."
         )
-    elif life.optimizer.history.halted is not None:
-        print(f"Operation has halted: {life.optimizer.history.halted.why}. {life.optimizer.history.halted.advice}")
     return OK if fit and phase != "halted" else FOUND
 
 

@@ -48,7 +48,7 @@ class Phase(StrEnum):
     TRAIN = "train"
     """There is no policy yet."""
     OPTIMIZE = "optimize"
-    """Targets are being tried."""
+    """Targets are being tried, and none is served yet."""
     OPERATE = "operate"
     """A certified target can be served."""
     HALTED = "halted"
@@ -177,9 +177,9 @@ class Lifetime:
         """Where the life is."""
         if not self._has_policy():
             return Phase.TRAIN
-        if self.optimizer.stage not in ("done", "held"):
-            return Phase.OPTIMIZE
         operation = self._operation()
+        if operation.target is None and self.optimizer.stage not in ("done", "held"):
+            return Phase.OPTIMIZE
         served = operation.target is not None or self.optimizer.best is not None
         return Phase.OPERATE if served and operation.halted is None else Phase.HALTED
 
