@@ -138,7 +138,8 @@ def two_costs(path: Path) -> Path:
 
     def story(operation: Operation) -> None:
         for _ in range(4):
-            operation.tell([Returns(300, (float(a), float(b))) for a, b in zip(rng.poisson(4, 5), [0, 0, 1, 0, 0])])
+            firsts, seconds = rng.poisson(4, 5).tolist(), [0, 0, 1, 0, 0]
+            operation.tell([Returns(300, pair) for pair in zip(firsts, seconds, strict=True)])
 
     return _then(path, story)
 
@@ -170,7 +171,7 @@ def six_knobs(path: Path) -> Path:
         return found
 
     return searched(
-        path, run, axes={name: (0, 1) for name in names}, starts=[dict.fromkeys(names, 0.2)], rewards=(0, 900),
+        path, run, axes=dict.fromkeys(names, (0, 1)), starts=[dict.fromkeys(names, 0.2)], rewards=(0, 900),
         limits=(12.0, 10.0, 8.0, 6.0), stop_at=30.0, episodes=80,
     )  # fmt: skip
 
@@ -218,9 +219,10 @@ def breached(path: Path) -> Path:
 
 
 def retracted(path: Path) -> Path:
-    """Two trials were told wrongly; of one the true episodes are known."""
+    """Two trials were told wrongly; of one the true episodes are known. A trial that was open is dropped."""
     with SafeOptimizer.open(path, problem()) as optimizer:
         search(optimizer, system(), 5)
+        optimizer.ask()
         optimizer.retract(3, "the log of another machine")
         optimizer.retract(4, "costs in seconds", [Returns(210.0, 4.0), Returns(190.0, 8.0)])
         search(optimizer, system(3), 3)

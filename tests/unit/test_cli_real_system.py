@@ -287,6 +287,7 @@ def test_a_second_process_waits_for_no_first_one(lab: Path, capsys: pytest.Captu
         (["--axis", "speed", *KNOBS, "--limit", "2"], "An axis is given as NAME=LOW:HIGH or NAME=LOW:HIGH:UNIT"),
         (["--axis", "speed=0:two", *KNOBS, "--limit", "2"], "An axis is given as NAME=LOW:HIGH"),
         (["--axis", "speed=0:2", *KNOBS, "--limit", "2"], "Every --axis needs a name of its own"),
+        (["--axis", "a,b=0:1", *KNOBS, "--limit", "2"], "no name may have one; got 'a,b'."),
         (["--axis", "lift=0:nan", *KNOBS, "--limit", "2"], "must run from a number to a larger one; got 0 to nan."),
         (["--axis", "lift=2:1", *KNOBS, "--limit", "2"], "must run from a number to a larger one; got 2 to 1."),
         ([*KNOBS, "--begin-at", "speed=9,gain=0", "--limit", "2"], "speed=9,gain=0: speed = 9 lies outside its axis"),

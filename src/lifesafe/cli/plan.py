@@ -256,6 +256,8 @@ def _axes(words: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
             raise ConfigError(f"An axis is given as NAME=LOW:HIGH or NAME=LOW:HIGH:UNIT; got {word!r}.") from error
         if not equals or not name.strip() or name.strip() in axes:
             raise ConfigError(f"Every --axis needs a name of its own, as in speed=0:2:m/s; got {word!r}.")
+        if "," in name:
+            raise ConfigError(f"A comma separates axes in --begin-at, so no name may have one; got {name.strip()!r}.")
         axes[name.strip()] = axis
     return axes
 

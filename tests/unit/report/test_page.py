@@ -204,7 +204,9 @@ def test_episodes_that_were_retracted_do_not_count_and_that_is_said(runs: Runs) 
     assert reading.tally.counted == sum(run.values()) - run[3] - run[4] + 2
     page = runs.page("retracted")
     assert f"of the {reading.tally.counted} that count" in page.text
+    assert "Trial 6 was open at a retraction and was dropped" in page.text
     results = {row[0]: row[-1] for row in page.table("trial")[1]}
+    assert "6" not in results
     assert (results["3"], results["4"]) == ("retracted", "retracted, told anew")
     assert qualifications(reading)[0].startswith(
         "What was told of trial 3 was retracted (“the log of another machine”)"

@@ -120,6 +120,12 @@ def _overruled(reading: Reading) -> list[str]:
             f"What was told of trial {tried.number} was retracted (“{tried.retracted.reason}”); {known}. The promise"
             " holds if it was wrong whatever it cost, and not because of what it cost."
         )
+    found += [
+        f"Trial {each.number} was open at a retraction and was dropped, because it was chosen from what was wrong; its"
+        " charge stays."
+        for each in history.trials.values()
+        if each.dropped
+    ]
     return found
 
 
