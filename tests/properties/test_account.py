@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
 from lifesafe.safety.account import Account
-from properties.runs import ACTIONS, DISTURBING, System, act, advance, is_newcomer, system
+from properties.runs import ACTIONS, DISTURBING, LIMIT, System, act, advance, is_newcomer, system
 
 ROUNDING = 1e-6
 limits_of = st.lists(st.floats(0.5, 50.0), min_size=1, max_size=4)
@@ -101,6 +101,9 @@ accounts = st.builds(
 )  # fmt: skip
 
 
+other_limits = st.floats(12.0, 24.0).filter(lambda limit: limit != LIMIT)
+
+
 def stand(optimizer: SafeOptimizer) -> Account:
     account = optimizer.beliefs.account
     assert account is not None
@@ -154,7 +157,7 @@ def test_no_sequence_of_events_lets_a_newcomer_overdraw_the_account(
 
 
 @settings(max_examples=12)
-@given(plant=accounts, seed=seeds, after=st.integers(0, 8), limit=st.floats(12.0, 24.0))
+@given(plant=accounts, seed=seeds, after=st.integers(0, 8), limit=other_limits)
 def test_other_limits_forgive_no_debt_and_keep_no_savings(plant: System, seed: int, after: int, limit: float) -> None:
     optimizer, rng = SafeOptimizer(plant.problem), np.random.default_rng(seed)
     advance(optimizer, plant, rng, after)

@@ -29,6 +29,7 @@ _USE = 0.75  # of the limits, with which all counts as gained: no search gets mu
 _NOISE, _STEADY = 0.5, 0.02  # dispersion of a cost, in limits; that of a machine that repeats itself
 _REWARD_NOISE = 0.05  # deviation of an episode's reward, in ranges
 _SEEDS, _LONG = 3, 300  # searches, of which the middle one counts; of this many episodes times costs one is enough
+_PLANNED = 600  # episodes that are simulated of a longer search
 _WORTH = 0.85  # share of the episodes up to which a change counts as shorter
 _WHY = {
     "lumps": "how much cost can come at once: until that is ruled out, a target is not known to be safe",
@@ -59,12 +60,13 @@ class Plan:
     def __str__(self) -> str:
         known = f"most of what can be gained is found after about {self.usual}"
         if self.usual is None:
-            known = f"they find about {max(self.gained, 0.0):.0%} of what can be gained"
+            first = "they find" if self.most <= _PLANNED else f"the first {_PLANNED} find"
+            known = f"{first} about {max(self.gained, 0.0):.0%} of what can be gained"
         text = f"The search takes at most {self.most} real episodes; as a rule {known}."
         if not self.sure:
             text += f" The start takes {self.start} of them if it costs nothing, and more if it does."
         text += f"\nWhat limits it is {_WHY[self.limited_by]}."
-        now = f"more than {self.most}" if self.usual is None else self.usual
+        now = f"more than {min(self.most, _PLANNED)}" if self.usual is None else self.usual
         return text + "".join(
             f"\nWith {change}: about {count} instead of {now}." for change, count in self.shorter.items()
         )
@@ -77,6 +79,7 @@ def plan(problem: Problem) -> Plan:
         ConfigError: If the search could never leave its start.
     """
     check_start(problem)
+    most, problem = problem.episodes, _with(problem, {"episodes": min(problem.episodes, _PLANNED)})
     usual, gained = _rule(problem, range(_SEEDS))
     effort = usual or problem.episodes * _MOST / max(gained, 0.01)
     limited_by = "noise" if _is_shorter(problem, effort, noise=_STEADY) else "distance"
@@ -89,7 +92,7 @@ def plan(problem: Problem) -> Plan:
             count, _ = _rule(changed, range(_SEEDS))
             shorter |= {} if count is None else {words: count}
     return Plan(
-        most=problem.episodes,
+        most=most,
         start=start_episodes(problem) or 0,
         usual=usual,
         gained=gained,
@@ -165,7 +168,7 @@ def _gain(problem: Problem) -> tuple[float, float]:
 
 
 def _means(problem: Problem, Z: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"]]:
-    """Return mean rewards as shares of their range, and mean costs in limits, of targets with every axis from 0 to 1."""
+    """Return mean rewards as shares of their range, and mean costs in limits, of targets whose axes end at 0 and 1."""
     if problem.asks_for_returns:
         costs = np.maximum(problem.low[1:] + problem.extents[1:] * Z[:, 1:], 0.0) / problem.limits
         return Z[:, 0] * (0.5 + 0.5 * np.minimum(costs, 1.0).mean(axis=1)), costs

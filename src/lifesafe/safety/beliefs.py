@@ -206,7 +206,8 @@ class Beliefs:
         costs = tried.episodes[:, 1:] / np.array(tried.limits)
         mean, n = costs.mean(axis=0), len(costs)
         seen = costs.var(axis=0, ddof=1) / np.maximum(mean, 1e-9) if n > 1 else np.zeros(len(mean))
-        phi = np.maximum([0.0 if cost is None else cost.phi for cost in self.costs], seen)
+        modeled = [0.0 if cost is None else cost.phi for cost in self.costs]  # in the limits of now
+        phi = np.maximum(np.array(modeled) * self.problem.limits / np.array(tried.limits), seen)
         low = mean - _CLEARLY * np.sqrt(phi * mean / n)
         k = int(low.argmax())
         if low[k] <= 1 or self.sure[k]:

@@ -33,15 +33,19 @@ EPISODES = 10
 """Episodes of a trial."""
 FIRST_EPISODES = 30
 """Episodes of the first trial of a start: what it shows decides whether the search may begin."""
+_MOST_SHARES = 30  # into which what is left of delta is divided
 
 Moments = list[tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, "_ _"]] | None]
 
 
 def allowance(beliefs: Beliefs) -> float:
-    """Return the risk that the next trial may add: an even share of what is left, for each trial that is left."""
+    """Return the risk that the next trial may add: an even share of what is left, for each trial that is left.
+
+    In a long search it is more, or no trial could afford a step.
+    """
     left = max(beliefs.problem.delta - beliefs.spent, 0.0)
     trials = math.ceil(max(beliefs.problem.episodes - beliefs.searched, 1) / EPISODES)
-    return left / trials
+    return left / min(trials, _MOST_SHARES)
 
 
 def start_allowance(beliefs: Beliefs, number: int) -> float:

@@ -36,7 +36,8 @@ INCIDENT = 3.0
 """Largest cost of one mishap, in limits, unless told otherwise: that of policies on the nine tasks is at most 3.2."""
 EPISODES = 150
 """Real episodes that a search takes at most, unless told otherwise."""
-MOST_COSTS, MOST_AXES = 4, 6
+MOST_COSTS, MOST_AXES, MOST_EPISODES = 4, 6, 10_000
+_HUGE = 1e30  # no size is larger, and none smaller than one over it
 _HIGHEST = 3.0  # target cost of a box from logs, in limits
 _START_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
 _TRIAL = "10 episodes"
@@ -294,6 +295,7 @@ class Problem:
             )
         if not low < high or not high - low < np.inf:
             raise ConfigError(f"Rewards must range from a number to a larger one; got {low:g} to {high:g}.")
+        _check_size("the range of rewards", [high - low])
         return (low, high)
 
     def _check(self) -> None:
@@ -356,13 +358,26 @@ def _check_numbers(problem: Problem) -> None:
         )
     if not all(0 < limit < np.inf for limit in problem.limits):
         raise ConfigError(f"Limits must be positive numbers; got {problem.limits}.")
+    _check_size("limits", problem.limits)
     if not 0 < problem.delta < 1:
         raise ConfigError(f"delta must lie between 0 and 1; got {problem.delta}.")
     if problem.promise not in ("trial", "total"):
         raise ConfigError(f"promise must be 'trial' or 'total'; got {problem.promise!r}.")
     if isinstance(problem.episodes, bool) or not isinstance(problem.episodes, int) or problem.episodes < 1:
         raise ConfigError(f"episodes must be a whole number of at least 1; got {problem.episodes!r}.")
+    if problem.episodes > MOST_EPISODES:
+        raise ConfigError(
+            f"episodes must be at most {MOST_EPISODES}, got {problem.episodes}: a search takes hundreds. Operate the"
+            " target that it finds for as long as you like."
+        )
     seed_sequence(problem.seed)  # refuses what is no seed
+
+
+def _check_size(name: str, values: Iterable[float]) -> None:
+    """Refuse sizes whose squares no arithmetic keeps."""
+    for value in values:
+        if not 1 / _HUGE < value < _HUGE:
+            raise ConfigError(f"{name}: {value:g} is no size that can be reckoned with; choose other units.")
 
 
 def _axis(name: str, given: Any) -> Axis:
@@ -373,6 +388,7 @@ def _axis(name: str, given: Any) -> Axis:
         raise ConfigError(f"Axis {name!r} is given as (low, high) or (low, high, unit); got {given!r}.") from error
     if not (axis.low < axis.high and np.isfinite(axis.high - axis.low)):
         raise ConfigError(f"Axis {name!r} must run from a number to a larger one; got {axis.low:g} to {axis.high:g}.")
+    _check_size(f"axis {name!r}", [axis.high - axis.low])
     return axis
 
 
@@ -386,9 +402,11 @@ def _per_cost(name: str, values: Any, costs: int) -> tuple[float, ...] | None:
         raise ConfigError(f"{name} must be a number, or one per cost; got {values!r}.") from error
     numbers = numbers * costs if len(numbers) == 1 else numbers
     if len(numbers) != costs:
-        raise ConfigError(f"Got {len(numbers)} numbers as {name} for {costs} costs; give one per cost.")
+        what = "1 cost" if costs == 1 else f"{costs} costs"
+        raise ConfigError(f"Got {len(numbers)} numbers as {name} for {what}; give one per cost.")
     if not all(0 < value < np.inf for value in numbers):
         raise ConfigError(f"{name} must be positive; got {values!r}.")
+    _check_size(name, numbers)
     return numbers
 
 

@@ -29,7 +29,7 @@ from lifesafe.safety.beliefs import Beliefs, Books, opened_problem, step
 from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.choice import Choice, Done
 from lifesafe.safety.ledger import moments, risks
-from lifesafe.safety.problem import Problem, Target
+from lifesafe.safety.problem import Problem, Target, floats
 from lifesafe.safety.recommendation import Recommendation, fit_targets, recommend
 
 _LARGEST = 1e100  # size of a return; squares of larger ones overflow
@@ -275,12 +275,13 @@ class SafeOptimizer:
         """
         if self._history.open is not None:
             raise TrialError(f"Trial {self._history.open.number} is open; tell it before changing the limits.")
-        changed = self._problem.with_limits(limits, starts)
-        if len(changed.limits) != len(self._problem.limits):
+        count, costs = len(floats(limits)), len(self._problem.limits)
+        if count != costs:
             raise ConfigError(
-                f"Got {len(changed.limits)} limits for {len(self._problem.limits)} costs; give one for each. Begin"
-                " another run to keep another number of costs."
+                f"Got {count} limits for {costs} costs; give one for each. Begin another run to keep another number of"
+                " costs."
             )
+        changed = self._problem.with_limits(limits, starts)
         if changed.limits == self._problem.limits:
             raise ConfigError(f"The limits are {changed.limits} already.")
         check_moves(changed)

@@ -429,7 +429,9 @@ def truncated(path: Path, size: int) -> None:
         (lambda path: truncated(path, 9000), "not a whole journal"),
     ],
 )
-def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(path: Path, make: Callable[[Path], object], message: str) -> None:
+def test_a_file_that_is_no_whole_journal_is_refused_and_untouched(
+    path: Path, make: Callable[[Path], object], message: str
+) -> None:
     path.parent.mkdir()
     make(path)
     before = contents(path.parent)

@@ -122,12 +122,16 @@ def test_the_largest_dispersion_keeps_a_tenth_and_the_others_their_proportions(v
     after = floored(before)
     assert after.sum() == pytest.approx(1.0)
     assert after[-1] >= min(FLOOR, 1.0) - 1e-12
-    assert FLOOR == pytest.approx(0.1)
+    assert FLOOR == 0.1
     rest = before[:-1].sum()
     if rest > 0:
-        np.testing.assert_allclose(after[:-1] / after[:-1].sum(), before[:-1] / rest, rtol=1e-9)
+        np.testing.assert_allclose(after[:-1] / after[:-1].sum(), before[:-1] / rest, rtol=1e-9, atol=1e-12)
     if before[-1] >= FLOOR:
         np.testing.assert_array_equal(after, before)
+
+
+def test_where_nothing_is_assumed_the_largest_dispersion_has_all_the_weight():
+    np.testing.assert_array_equal(floored(np.array([0.9, 0.1, 0.0]), 1.0), [0.0, 0.0, 1.0])
 
 
 def test_the_largest_dispersion_keeps_a_tenth_however_steady_costs_have_been():

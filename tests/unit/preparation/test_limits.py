@@ -1,0 +1,55 @@
+"""Starts under lower limits: targets that are fit and keep them with room, or a refusal."""
+
+import numpy as np
+import pytest
+
+from lifesafe.errors import NoSafeTargetError
+from lifesafe.operation.ladder import use
+from lifesafe.preparation.limits import starts_under
+from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
+from unit.safety.machines import problem, run
+
+
+def dear(target: Returns, rng: np.random.Generator) -> Returns:
+    """Cost three and half of what is asked for."""
+    return Returns(rng.normal(target.reward, 10.0), rng.poisson(3.0 + 0.5 * target.costs[0]))
+
+
+@pytest.fixture(scope="module")
+def optimizer() -> SafeOptimizer:
+    return run(SafeOptimizer(problem(episodes=110)), dear)
+
+
+def test_starts_are_fit_and_keep_the_lower_limit_those_with_most_room_first(optimizer: SafeOptimizer) -> None:
+    starts = starts_under(optimizer, [8.0])
+    fit = {optimizer.problem.point(each.target): use(each, [8.0]) for each in optimizer.fit}
+    uses = [fit[optimizer.problem.point(start)] for start in starts]
+    assert uses == sorted(uses)
+    assert uses[-1] <= 1
+    assert len(starts) == sum(share <= 1 for share in fit.values())
+    assert 0 < len(starts) < len(fit)
+
+
+def test_a_limit_that_nothing_keeps_is_refused_with_what_the_cheapest_uses(optimizer: SafeOptimizer) -> None:
+    count = len(optimizer.trials)
+    message = rf"None of the {count} trials shows a target that keeps the lower limits 1; the cheapest may use \d+%"
+    with pytest.raises(NoSafeTargetError, match=message):
+        starts_under(optimizer, [1.0])
+
+
+def test_before_anything_is_fit_there_is_no_start() -> None:
+    with pytest.raises(NoSafeTargetError, match=r"None of the 0 trials .* limits 10\. Begin a run with these limits"):
+        starts_under(SafeOptimizer(problem()), [10.0])
+
+
+def test_the_search_goes_on_from_them(optimizer: SafeOptimizer) -> None:
+    again = SafeOptimizer(optimizer.problem)
+    run(again, dear)
+    again.change_limits(8.0, starts_under(again, [8.0]))
+    before = len(again.history.trials)
+    run(again, dear)
+    assert again.spent <= 0.1
+    assert again.best is not None
+    later = list(again.history.trials.values())[before:]
+    assert again.best.point in {point for tried in later for point in tried.asked.paid}
