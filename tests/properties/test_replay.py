@@ -102,5 +102,20 @@ def test_a_snapshot_that_sums_up_something_else_is_found() -> None:
         SafeOptimizer.replay([*records[:-1], Record(records[-1].number, forged, "", "")])
 
 
+def test_a_snapshot_with_another_account_is_found() -> None:
+    plant, rng = system(3, promise="total", stop_at=40.0), np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as place:
+        with SafeOptimizer.open(place, plant.problem) as optimizer:
+            advance(optimizer, plant, rng, 6)
+            act(optimizer, plant, rng, "operate long")
+        records = read_records(Path(place) / JOURNAL)
+    last = records[-1].event
+    assert isinstance(last, Snapshot)
+    SafeOptimizer.replay(records)
+    forged = _changed(last, {"account": (last.account[0] + 1.0,)})
+    with pytest.raises(JournalError, match="does not sum up what was recorded before"):
+        SafeOptimizer.replay([*records[:-1], Record(records[-1].number, forged, "", "")])
+
+
 def _changed(struct: Any, changes: dict[str, Any]) -> Any:
     return msgspec.structs.replace(struct, **changes)

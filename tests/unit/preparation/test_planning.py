@@ -115,11 +115,11 @@ def test_the_same_problem_has_the_same_plan_whatever_its_seed() -> None:
 
 
 def test_knobs_lists_and_several_costs_can_be_planned() -> None:
-    knobs = Problem(axes=KNOBS, starts=[(0.2, 0.1)], limits=20.0, rewards=(0, 9), episodes=60)
+    knobs = Problem(axes=KNOBS, starts=[(0.2, 0.1)], limits=20.0, rewards=(0, 9), episodes=45)
     axes = {"reward": (0, 400), "cost 1": (0, 60), "cost 2": (0, 60)}
-    two = Problem(axes=axes, starts=[Returns(100, (0, 0))], limits=(20, 10), episodes=60)
-    few = problem(targets=[START, Returns(100, 15), Returns(200, 15)], episodes=60)
+    two = Problem(axes=axes, starts=[Returns(100, (0, 0))], limits=(20, 10), episodes=45)
+    few = problem(targets=[START, Returns(100, 15), Returns(200, 15)], episodes=45)
     for given in (knobs, two, few):
         made = plan(given)
-        assert (made.most, made.start) == (60, 30)
+        assert (made.most, made.start) == (45, 30)
         assert -1 <= made.gained <= 1.2

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from lifesafe.journal import events as e
 from lifesafe.journal.events import Asked, Point
+from lifesafe.journal.history import History
+from lifesafe.journal.store import Record
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
+from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.posterior import Sums
 
 LIMIT = 20.0
@@ -79,6 +83,14 @@ def tell_all(optimizer: SafeOptimizer, *episode: float) -> None:
 def asked(optimizer: SafeOptimizer, stage: str = "search") -> list[Asked]:
     """Return what was decided in all trials of a stage."""
     return [tried.asked for tried in optimizer.history.trials.values() if tried.asked.stage == stage]
+
+
+def happened(given: Problem, *events: e.Event) -> Beliefs:
+    """Return what is believed after events that were made up."""
+    history = History()
+    for number, event in enumerate((e.Opened(problem=given.to_plain(), version=""), *events), 1):
+        history.apply(Record(number, event, "now", ""))
+    return Beliefs(given, history)
 
 
 def sums(costs: dict[Point, list[float]]) -> Sums:

@@ -75,7 +75,7 @@ def test_a_retracted_trial_tells_nothing_and_has_still_taken_its_episodes() -> N
 
 
 def test_what_paid_while_a_wrong_trial_stood_in_the_record_counts_for_nothing() -> None:
-    optimizer = run(SafeOptimizer(problem()), plain, 12)
+    optimizer = run(SafeOptimizer(problem()), plain, 8)
     paying = [tried for tried in optimizer.trials if tried.asked.paid]
     assert len(paying) > 2
     wrong, spent = paying[1], optimizer.spent

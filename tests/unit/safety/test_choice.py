@@ -10,14 +10,12 @@ import pytest
 
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import events as e
-from lifesafe.journal.history import History
-from lifesafe.journal.store import Record
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.choice import Choice, Done, choose, forecasts
 from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, moments, risks
-from unit.safety.machines import LIMIT, START, asked, listed, plain, problem, run, run_until, tell_all
+from unit.safety.machines import LIMIT, START, asked, happened, listed, plain, problem, run, run_until, tell_all
 
 SLACK = 1e-9
 AXES2 = {"reward": (0.0, 400.0), "cost 1": (0.0, 60.0), "cost 2": (0.0, 60.0)}
@@ -26,6 +24,12 @@ AXES2 = {"reward": (0.0, 400.0), "cost 1": (0.0, 60.0), "cost 2": (0.0, 60.0)}
 def in_steps(target: Returns, rng: np.random.Generator) -> Returns:
     """Earn what is asked for; cost nothing up to half of the box, and four limits beyond."""
     return Returns(target.reward, 80.0 * (target.costs[0] > 30))
+
+
+def with_a_peak(target: Returns, rng: np.random.Generator) -> Returns:
+    """Earn most in the middle, and cost too much beyond it."""
+    reward, (cost,) = target.reward / 400, target.costs
+    return Returns(rng.normal(300 - 600 * abs(reward - 0.5) - 3 * abs(cost - 18), 5), 26.0 * (reward > 0.55))
 
 
 def of_knobs(target: dict[str, float], rng: np.random.Generator) -> Returns:
@@ -51,14 +55,15 @@ def followed(
 
 
 KNOBS = Problem(
-    axes=dict.fromkeys("abcdef", (0.0, 2.0)), starts=[(0.1,) * 6], limits=LIMIT, rewards=(0, 12), episodes=130
+    axes=dict.fromkeys("abcdef", (0.0, 2.0)), starts=[(0.1,) * 6], limits=LIMIT, rewards=(0, 12), episodes=110
 )
 SEARCHES: dict[str, tuple[Problem, Callable[..., Returns]]] = {
-    "a box": (problem(episodes=130), plain),
-    "a box with an edge": (problem(episodes=130, seed=1), in_steps),
-    "two costs": (Problem(axes=AXES2, starts=[Returns(100, (0, 0))], limits=(LIMIT, 12.0), episodes=120), plain),
+    "a box": (problem(episodes=110), plain),
+    "a box with an edge": (problem(episodes=110, seed=1), in_steps),
+    "a peak beside an edge": (problem(episodes=150, seed=2), with_a_peak),
+    "two costs": (Problem(axes=AXES2, starts=[Returns(100, (0, 0))], limits=(LIMIT, 12.0), episodes=90), plain),
     "six knobs": (KNOBS, of_knobs),
-    "a list": (listed(episodes=130), plain),
+    "a list": (listed(episodes=110), plain),
     "a large delta": (problem(episodes=90, delta=0.6), plain),
 }
 
@@ -265,14 +270,6 @@ def test_what_makes_everything_doubtful_sends_the_search_back_to_the_start() -> 
     assert trial is not None, optimizer.done
     assert (trial.stage, trial.targets) == ("start", (START,) * 10)
     assert optimizer.history.trials[trial.number].asked.charge == 0.0
-
-
-def happened(given: Problem, *events: e.Event) -> Beliefs:
-    """Return what is believed after events that were made up."""
-    history = History()
-    for number, event in enumerate((e.Opened(problem=given.to_plain(), version=""), *events), 1):
-        history.apply(Record(number, event, "now", ""))
-    return Beliefs(given, history)
 
 
 def made_up(

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 
+from lifesafe.journal import events as e
 from lifesafe.returns import Returns
-from lifesafe.safety import SafeOptimizer
+from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.choice import forecasts
-from lifesafe.safety.recommendation import EPISODES
-from unit.safety.machines import free, listed, plain, problem, run, stopped, tell_all
+from lifesafe.safety.recommendation import EPISODES, fit_targets
+from unit.safety.machines import free, happened, listed, plain, problem, run, stopped, tell_all
 
 TOTAL: dict[str, Any] = {"promise": "total", "stop_at": 39.0, "episodes": 300}
 SEARCHES = {
@@ -22,6 +24,7 @@ SEARCHES = {
 
 @pytest.fixture(scope="module", params=SEARCHES)
 def optimizer(request: pytest.FixtureRequest) -> SafeOptimizer:
+    jaxtyping.config.update("jaxtyping_disable", True)  # whole searches: others check the shapes
     given, machine = SEARCHES[request.param]
     return run(SafeOptimizer(given), machine)
 
@@ -101,3 +104,25 @@ def test_few_episodes_of_a_short_search_are_enough() -> None:
     optimizer = run(SafeOptimizer(problem(episodes=5, stop_at=19.0)), free)
     assert optimizer.best is not None
     assert optimizer.best.episodes == 5
+
+
+def test_of_two_that_earn_about_the_same_the_one_that_is_better_known_is_operated() -> None:
+    events: list[e.Event] = []
+    for trial, (point, mean, count) in enumerate([((0.1,), 5.0, 100), ((0.9,), 5.3, 8)], 1):
+        asked = e.Asked(
+            trial=trial,
+            stage="search",
+            targets=(point,),
+            tickets=(0,) * count,
+            charge=0.0,
+            paid=(point,),
+            allowance=0.0,
+            forecasts=(),
+        )
+        events += [asked, e.Told(trial=trial, episodes=tuple((mean + 3.0 * (-1) ** i, 0.0) for i in range(count)))]
+    beliefs = happened(
+        Problem(axes={"x": (0, 1)}, starts=[(0.1,)], limits=20.0, stop_at=15.0, rewards=(0, 10)), *events
+    )
+    first, second = fit_targets(beliefs)
+    assert first.modeled < second.modeled
+    assert (first.point, second.point) == ((0.1,), (0.9,))
