@@ -79,7 +79,8 @@ def plan(problem: Problem) -> Plan:
         ConfigError: If the search could never leave its start.
     """
     check_start(problem)
-    most, problem = problem.episodes, _with(problem, {"episodes": min(problem.episodes, _PLANNED)})
+    most, start = problem.episodes, start_episodes(problem) or 0
+    problem = _with(problem, {"episodes": min(most, _PLANNED)})
     usual, gained = _rule(problem, range(_SEEDS))
     effort = usual or problem.episodes * _MOST / max(gained, 0.01)
     limited_by = "noise" if _is_shorter(problem, effort, noise=_STEADY) else "distance"
@@ -93,7 +94,7 @@ def plan(problem: Problem) -> Plan:
             shorter |= {} if count is None else {words: count}
     return Plan(
         most=most,
-        start=start_episodes(problem) or 0,
+        start=start,
         usual=usual,
         gained=gained,
         limited_by=limited_by,

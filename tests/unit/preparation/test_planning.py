@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError
+from lifesafe.preparation import planning
 from lifesafe.preparation.planning import Plan, plan
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
@@ -100,6 +101,17 @@ def test_only_what_was_not_said_already_and_is_shorter_is_offered(settings: dict
     assert set(made.shorter) <= offers
     now = made.most if made.usual is None else made.usual
     assert all(count <= now for count in made.shorter.values())
+
+
+def test_of_a_long_search_the_first_episodes_are_simulated_and_the_start_is_exact(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planning, "_PLANNED", 60)
+    given = problem(incident="horizon", largest=1000.0, episodes=200)
+    made = plan(given)
+    assert (made.most, made.start) == (200, start_episodes(given))
+    assert made.start > 60
+    assert "as a rule the first 60 find about 0% of what can be gained" in str(made)
 
 
 def test_a_search_that_cannot_leave_its_start_is_refused_before_it_is_planned() -> None:
