@@ -52,7 +52,7 @@ def test_what_a_record_came_to_is_what_it_came_to_when_it_was_made(place: Path) 
     with SafeOptimizer.open(place) as optimizer:
         operation = Operation(optimizer)
         if optimizer.problem.promise == "trial":
-            assert (optimizer.history.served, len(optimizer.history.services)) == (1081, 3)
+            assert (optimizer.history.served, len(optimizer.history.services)) == (1161, 3)
             assert operation.halted is not None
             assert [tried.number for tried in optimizer.trials if tried.retracted is not None] == [2, 6]
         else:

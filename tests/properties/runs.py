@@ -127,7 +127,10 @@ def act(optimizer: SafeOptimizer, plant: System, rng: np.random.Generator, actio
                     optimizer.confirm("a wheel was loose")
             case ["limits"]:
                 if optimizer.history.open is None:
-                    optimizer.change_limits([float(b) for b in rng.uniform(12, 39, len(optimizer.problem.limits))])
+                    limits = [float(b) for b in rng.uniform(12, 39, len(optimizer.problem.limits))]
+                    named = rng.random() < 0.5 or optimizer.problem.promise == "total"
+                    starts = [optimizer.problem.target(start) for start in optimizer.problem.starts]
+                    optimizer.change_limits(limits, starts if named else None)
             case ["operate", *how]:
                 _operate(optimizer, plant, rng, how[0] if how else "")
             case _:

@@ -165,6 +165,7 @@ def test_other_limits_forgive_no_debt_and_keep_no_savings(plant: System, seed: i
         act(optimizer, plant, rng, action)
         held = stand(optimizer).holds
         if optimizer.history.open is None:
-            optimizer.change_limits([limit] * len(held))
+            starts = [optimizer.problem.target(start) for start in optimizer.problem.starts]
+            optimizer.change_limits([limit] * len(held), starts)
             assert stand(optimizer).holds == tuple(min(each, 0.0) for each in held)
             limit += 0.5

@@ -233,7 +233,7 @@ def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False
         begin_at: A target that you know to be safe under the new limits; may be given several times.
         json: Print the limits and the stage as JSON.
     """
-    from lifesafe.preparation.limits import starts_under
+    from lifesafe.preparation.limits import change_limits
     from lifesafe.safety import SafeOptimizer
 
     _refuse_life(run, "limits")
@@ -242,11 +242,7 @@ def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False
         had = optimizer.problem.limits
         if len(limit) != len(had):
             raise ConfigError(f"Got {len(limit)} limits for {len(had)} costs; give one limit per cost.")
-        optimizer.problem.with_limits(limit)  # refuses impossible ones
-        starts: list[Any] | None = [point_of(each) for each in begin_at] or None
-        if starts is None and any(new < old for new, old in zip(limit, had, strict=True)):
-            starts = list(starts_under(optimizer, limit))
-        optimizer.change_limits(limit, starts)
+        change_limits(optimizer, limit, [point_of(each) for each in begin_at] or None)
         problem, stage = optimizer.problem, optimizer.stage
     if json:
         begins = [_plain(problem.target(start)) for start in problem.starts]

@@ -87,6 +87,7 @@ class Limited(Event, frozen=True):
 
     limits: tuple[float, ...]
     starts: tuple[Point, ...]
+    """Targets that somebody knows to be safe under them; none if nobody has said so."""
 
 
 class Serving(Event, frozen=True):

@@ -32,7 +32,7 @@ from lifesafe.policies.checkpoint import config_class, kind_of_config
 from lifesafe.policies.learner import LearnerConfig
 from lifesafe.policies.training import trained_as
 from lifesafe.policies.training_state import Identity
-from lifesafe.preparation.limits import starts_under
+from lifesafe.preparation.limits import change_limits
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
@@ -261,12 +261,8 @@ class Lifetime:
         values = floats(limits)
         if len(values) != len(self.task.limits):
             raise ConfigError(f"Got {len(values)} limits for {len(self.task.limits)} costs; give one limit per cost.")
-        problem = self.optimizer.problem
-        if values == problem.limits:
-            return
-        problem.with_limits(values)  # refuses impossible ones
-        is_lower = any(new < old for new, old in zip(values, problem.limits, strict=True))
-        self.optimizer.change_limits(values, starts_under(self.optimizer, values) if is_lower else None)
+        if values != self.optimizer.problem.limits:
+            change_limits(self.optimizer, values)
 
     def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[Served]:
         """Serve the best target, episode by episode, and fall back to safer ones when the watch raises an alarm.

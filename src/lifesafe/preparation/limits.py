@@ -10,6 +10,24 @@ from lifesafe.safety import Recommendation, SafeOptimizer
 from lifesafe.safety.problem import Target
 
 
+def change_limits(optimizer: SafeOptimizer, limits: Sequence[float], starts: Sequence[Target] | None = None) -> None:
+    """Change the limits of a search. Under lower ones it begins from what its trials have shown, or from named starts.
+
+    With the promise "trial" such a target pays before it runs; with "total" it is a start, which the account books.
+
+    Raises:
+        NoSafeTargetError: If no target that was tried is known to keep the lower limits, and none is named.
+        ConfigError: If the limits are impossible.
+        TrialError: If a trial is open.
+    """
+    problem = optimizer.problem
+    changed = problem.with_limits(limits)  # refuses impossible ones
+    if starts is None and any(new < old for new, old in zip(changed.limits, problem.limits, strict=True)):
+        known = starts_under(optimizer, changed.limits)
+        starts = known if problem.promise == "total" else None
+    optimizer.change_limits(changed.limits, starts)
+
+
 def starts_under(optimizer: SafeOptimizer, limits: Sequence[float]) -> list[Target]:
     """Return the targets that are known to keep lower limits, those with the most room first.
 

@@ -217,6 +217,11 @@ class Beliefs:
     # --- who has paid
 
     @property
+    def is_vouched(self) -> bool:
+        """Whether somebody has named the starts as safe under the present limits."""
+        return not self.history.limited or bool(self.history.limited[-1][1].starts)
+
+    @property
     def spent(self) -> float:
         """Risk charged under the present limits."""
         return sum(each.asked.charge for each in self.history.trials.values() if each.asked_number > self._limited_at)
@@ -386,7 +391,8 @@ def step(record: Record, history: History, books: Books, problem: Problem) -> Pr
     """Fold one event into the facts and the books, and return the problem from then on."""
     history.apply(record)
     if isinstance(record.event, e.Limited):
-        problem = problem.with_limits(record.event.limits, [problem.target(start) for start in record.event.starts])
+        named = [problem.target(start) for start in record.event.starts]
+        problem = problem.with_limits(record.event.limits, named or None)
     books.apply(record, history, problem)
     return problem
 

@@ -49,6 +49,8 @@ _TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays
 _CLOSE = 0.1  # to a line, along every axis, where targets are listed
 _LITTLE = 0.05  # of delta: risk up to which a center pays only for what its step adds
 _AT_ONCE = 64  # scouts whose lottery is computed at once
+_BOLD = 0.25  # of what is left of delta: a trial may take so much if a fair share pays for nothing new
+_PATIENCE = 10  # trials in a row at what is known
 _GAIN = 0.01  # of the reward range: less than this is nothing to go on for
 
 
@@ -82,9 +84,9 @@ def choose(beliefs: Beliefs) -> Choice | Done:
     left = beliefs.problem.episodes - beliefs.searched
     if left <= 0:
         return Done(f"the {beliefs.problem.episodes} episodes are used up")
-    if not beliefs.admitted and not all(beliefs.sure):
-        return _start(beliefs, left)
-    return _step(beliefs, left)
+    if beliefs.admitted or all(beliefs.sure):
+        return _step(beliefs, left)
+    return _start(beliefs, left) if beliefs.is_vouched else _from_data(beliefs, left)
 
 
 def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ...]:
@@ -123,8 +125,18 @@ def _start(beliefs: Beliefs, left: int) -> Choice | Done:
     return Choice("start", lottery(point, count), 0.0, may, (), forecasts(beliefs, (point,)))
 
 
+def _from_data(beliefs: Beliefs, left: int) -> Choice | Done:
+    """Begin under lower limits for which nobody has named a start: a target that was tried pays before it runs."""
+    Z = beliefs.problem.scaled(beliefs.tried)
+    risk = risks(beliefs, moments(beliefs, Z), len(Z))
+    if not len(Z) or risk.min() > start_allowance(beliefs, 0):
+        return Done("no target that was tried is sure enough to keep the lower limits; name a start that is")
+    best = int(risk.argmin())
+    return _step(beliefs, left, begin=(beliefs.tried[best], float(risk[best])))
+
+
 def _again(beliefs: Beliefs, left: int) -> Choice | Done:
-    found = current_start(beliefs)
+    found = current_start(beliefs) if beliefs.is_vouched else None
     if found is None:
         return Done("no target that was tried keeps the limits for sure enough any more")
     point = found[1]
@@ -164,23 +176,31 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
     rng = generator(beliefs.problem.seed, "candidates", number)
     paid = beliefs.paid | ({begin[0]} if begin is not None else set())
     extra = begin[1] if begin is not None else 0.0
-    may = max(allowance(beliefs) - extra, 0.0)
     near = _Candidates.of(beliefs, _centers(beliefs, rng))
     risk = risks(beliefs, near.at, len(near.Z))
     has_paid = np.array([point in paid for point in near.points])
     price = np.where(has_paid, 0.0, _prices(beliefs, near, risk, sorted(paid)))
-    fits = (price <= may) & (risk <= max(beliefs.problem.delta / 2, may))
-    if begin is not None:  # its risk may be larger than what is left for one trial
-        fits |= np.array([point == begin[0] for point in near.points])
+    begins = np.array([begin is not None and point == begin[0] for point in near.points])  # whatever its risk is
+    rest = max(beliefs.problem.delta - beliefs.spent - extra, 0.0)
+    fair = min(max(allowance(beliefs) - extra, 0.0), rest)
+    for may in (fair, max(fair, _BOLD * rest)):  # more, where a fair share pays for nothing new
+        fits = (price <= may) & (risk <= max(beliefs.problem.delta / 2, may)) | begins
+        if not fits.any():
+            continue
+        i = int(np.where(fits, near.hoped, -np.inf).argmax())
+        scout, more, hoped = None, 0.0, float(near.hoped[i])
+        if left >= EPISODES and not all(beliefs.sure):
+            scout, more, hoped = _scout(beliefs, rng, near, i, may - float(price[i]))
+        if scout is not None or not has_paid[i] or begin is not None:
+            break
     if not fits.any():  # what came back has made even the start doubtful: look there again
         return _again(beliefs, left)
-    i = int(np.where(fits, near.hoped, -np.inf).argmax())
     center, charge = near.points[i], extra + float(price[i])
-    scout, more = None, 0.0
-    if left >= EPISODES and not all(beliefs.sure):
-        scout, more = _scout(beliefs, rng, near, i, may - float(price[i]))
-    if scout is None and has_paid[i] and (done := _nothing_to_gain(beliefs, near, i)):
-        return done
+    if has_paid[i] and begin is None:
+        done = _nothing_to_gain(beliefs, max(hoped, float(near.hoped[i])))
+        done = done or (_nothing_new(beliefs) if scout is None else None)
+        if done is not None:
+            return done
     drawn = lottery(center, min(EPISODES, left), scout, seed=beliefs.problem.seed, trial=number)
     paying = (*((begin[0],) if begin is not None else ()), *(() if has_paid[i] else (center,)))
     return Choice("search", drawn, charge + more, may + extra, paying, forecasts(beliefs, drawn.targets))
@@ -199,12 +219,14 @@ def _prices(
 
 def _scout(
     beliefs: Beliefs, rng: np.random.Generator, near: _Candidates, i: int, room: float
-) -> tuple[Point | None, float]:
-    """Return the most promising scout whose lottery with the center fits, and the risk that it adds."""
-    if room <= 0:
-        return None, 0.0
+) -> tuple[Point | None, float, float]:
+    """Return the most promising scout whose lottery fits, the risk that it adds, and the most that any may earn."""
     z, share = near.Z[i], SCOUTS / EPISODES
-    far = _Candidates.of(beliefs, _around(beliefs, rng, z))
+    points = _around(beliefs, rng, z)
+    if not points:
+        return None, 0.0, -np.inf
+    far = _Candidates.of(beliefs, points)
+    hoped = float(far.hoped.max())
     worth = far.hoped + _CURIOSITY * np.minimum(_deviation(beliefs, far.at), _MOST_CURIOUS / _CURIOSITY)
     worth -= _FAR_PRICE * np.maximum(_mean_cost(beliefs, far.at) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
@@ -214,16 +236,25 @@ def _scout(
         added = lottery_risks(beliefs, z, far.Z[chosen], at_z, rows_of(far.at, chosen), share)
         if (added <= room).any():
             j = int((added <= room).argmax())
-            return far.points[chosen[j]], float(added[j])
-    return None, 0.0
+            return far.points[chosen[j]], float(added[j]), hoped
+    return None, 0.0, hoped
 
 
-def _nothing_to_gain(beliefs: Beliefs, near: _Candidates, i: int) -> Done | None:
+def _nothing_to_gain(beliefs: Beliefs, hoped: float) -> Done | None:
     """Return that the search is over if even the most hopeful target beats the recommended one by next to nothing."""
     best = recommend(beliefs)
-    if best is None or near.hoped[i] - best.modeled > _GAIN:
+    if best is None or hoped - best.modeled > _GAIN:
         return None
     return Done(f"no target that may be tried can earn {_GAIN:.0%} of the reward range more")
+
+
+def _nothing_new(beliefs: Beliefs) -> Done | None:
+    """Return that the search is over if many trials in a row could afford nothing that was not known."""
+    last = [tried for tried in beliefs.history.told if tried.asked.stage == "search"][-_PATIENCE:]
+    known = [tried for tried in last if not tried.asked.paid and len(tried.asked.targets) == 1]
+    if len(known) < _PATIENCE or all(beliefs.sure):
+        return None
+    return Done(f"in {_PATIENCE} trials nothing new could be tried: what is left of delta pays for no further step")
 
 
 def _centers(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
@@ -261,7 +292,8 @@ def _around(beliefs: Beliefs, rng: np.random.Generator, z: Float[np.ndarray, " d
     """Return targets within a scout's reach of a center."""
     problem = beliefs.problem
     if problem.listed is not None and problem.targets is not None:
-        near = np.abs(problem.listed - z).max(axis=1) <= SCOUT_REACH + 1e-9
+        distance = np.abs(problem.listed - z).max(axis=1)
+        near = (distance > 1e-12) & (distance <= SCOUT_REACH + 1e-9)  # a scout is another target than its center
         return tuple(problem.targets[j] for j in np.flatnonzero(near))
     drawn = z + _steps(rng, SCOUT_REACH, len(z))
     return tuple(map(problem.raw, np.clip(drawn, 0.0, 1.0)))

@@ -22,9 +22,8 @@ from scipy.special import ndtr
 from lifesafe.safety.likelihood import FLOOR, dispersion_weights, dispersions, floored, kept, mean_of, scale_of
 from lifesafe.safety.process import LENGTHS, ROUGH, Fitted, fit, kernels
 
-_NODES = np.linspace(-6.0, 6.0, 97)  # of a normal variable, for lotteries
-_MASSES = np.exp(-0.5 * _NODES**2)
-_MASSES /= _MASSES.sum()
+_FAR = 6.0  # deviations from a mean beyond which nothing matters
+_NODES, _MASSES = np.polynomial.legendre.leggauss(96)  # for lotteries, from -1 to 1
 _MEMBERS = 24  # draws along each component, for quantiles
 _REWARD_LENGTH = 1.0
 _REWARD_SD, _UNTOLD_SD = 0.2, 0.5  # of a mean reward around the one asked for, and around a constant; in ranges
@@ -100,7 +99,11 @@ class Cost:
             share: Share of the tickets that the other target has.
         """
         mean, sd = center
-        f = mean[:, None] + sd[:, None] * _NODES  # (c, q)
+        # Nodes end where the center breaks the limit: across that edge the sum would depend on where they fall.
+        half = 0.5 * (np.clip((1.0 - mean) / sd, -_FAR, _FAR) + _FAR)[:, None]  # f is 1 at the limit
+        u = half * (_NODES + 1) - _FAR  # (c, q)
+        mass = half * _MASSES * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
+        f = mean[:, None] + sd[:, None] * u
         m = mean_of(f)
         # The lottery exceeds the limit if the other target's mean cost exceeds this.
         threshold = scale_of(np.maximum((1 - (1 - share) * m) / share, 0.0))
@@ -108,7 +111,7 @@ class Cost:
         left = np.sqrt(np.maximum(others[1] ** 2 - covariance * slope, 1e-12))
         conditional = others[0][:, :, None] + slope[:, :, None] * (f - mean[:, None])[:, None, :]
         tail = ndtr((conditional - threshold[:, None, :]) / left[:, :, None])
-        return self._larger(np.einsum("cmq,cq->cm", tail, np.where(m <= 1, _MASSES, 0.0)))
+        return self._larger(np.einsum("cmq,cq->cm", tail, mass))
 
     def quantiles(
         self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"], levels: tuple[float, ...]

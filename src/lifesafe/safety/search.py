@@ -262,8 +262,8 @@ class SafeOptimizer:
         """Go on under other limits with everything observed so far.
 
         What was paid before does not count any more, and the ledger begins anew: the promise is one for each set of
-        limits. Under lower limits the starts are not known to be safe; name others, or the search pays for whatever the
-        model trusts.
+        limits. Under lower limits the starts of before are not known to be safe. Name others; or, with the promise
+        "trial", the search begins at a target that was tried, and charges it like any other.
 
         Args:
             limits: One limit per cost.
@@ -285,7 +285,13 @@ class SafeOptimizer:
         if changed.limits == self._problem.limits:
             raise ConfigError(f"The limits are {changed.limits} already.")
         check_moves(changed)
-        self._append(e.Limited(limits=changed.limits, starts=changed.starts))
+        is_lower = any(new < old for new, old in zip(changed.limits, self._problem.limits, strict=True))
+        if is_lower and starts is None and self._problem.promise == "total" and not all(changed.sure):
+            raise ConfigError(
+                f"The limits {changed.limits} are lower than before; name starts that you know to be safe under them."
+            )
+        named = () if is_lower and starts is None else changed.starts
+        self._append(e.Limited(limits=changed.limits, starts=named))
 
     def ends_early(self, trial: Trial, episodes: Sequence[Returns]) -> bool:
         """Return whether the first episodes of the open trial show that its center is too costly to go on with."""

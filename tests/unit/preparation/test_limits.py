@@ -5,7 +5,7 @@ import pytest
 
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.operation.ladder import use
-from lifesafe.preparation.limits import starts_under
+from lifesafe.preparation.limits import change_limits, starts_under
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
 from unit.safety.machines import problem, run
@@ -46,8 +46,8 @@ def test_before_anything_is_fit_there_is_no_start() -> None:
 def test_the_search_goes_on_from_them(optimizer: SafeOptimizer) -> None:
     again = SafeOptimizer(optimizer.problem)
     run(again, dear)
-    again.change_limits(8.0, starts_under(again, [8.0]))
     before = len(again.history.trials)
+    change_limits(again, [8.0])
     run(again, dear)
     assert again.spent <= 0.1
     assert again.best is not None

@@ -10,7 +10,7 @@ from scipy.stats import binom
 from lifesafe.errors import GuaranteeWarning, NoSafeTargetError
 from lifesafe.operation import Operation
 from lifesafe.operation.watch import Watch
-from lifesafe.preparation.limits import starts_under
+from lifesafe.preparation.limits import change_limits
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
@@ -165,8 +165,8 @@ def searched(**settings: Any) -> tuple[SafeOptimizer, System]:
 def test_after_lower_limits_only_what_paid_under_them_is_served_and_starts_pay_too(promised: dict[str, Any]) -> None:
     optimizer, plant = searched(**promised)
     limits = (0.9 * LIMIT,)
-    optimizer.change_limits(limits, starts_under(optimizer, limits))
-    assert optimizer.problem.starts  # chosen from what was tried, and so no assertion of anybody
+    change_limits(optimizer, limits)
+    assert optimizer.beliefs.is_vouched == bool(promised)  # under "trial" nobody has said that a start is safe
     rng, trials = np.random.default_rng(2), len(optimizer.trials)
     assert (optimizer.fit, optimizer.spent) == ((), 0)
     with pytest.raises(NoSafeTargetError):
@@ -178,6 +178,9 @@ def test_after_lower_limits_only_what_paid_under_them_is_served_and_starts_pay_t
         assert {target.point for target in optimizer.fit} <= (paid | optimizer.beliefs.certified)
         assert sum(asked.charge for asked in charged) == pytest.approx(optimizer.spent)
         assert optimizer.spent <= optimizer.problem.delta
+        if not promised:
+            assert all(asked.stage == "search" for asked in charged)  # nothing runs without having paid
+            assert {asked.targets[0] for asked in charged} <= paid
         optimizer.tell(trial, plant.episodes(trial.targets, rng))
     begun = {point: bet.level for point, bet in optimizer.beliefs.bets.items()}
     assert sum(begun.values()) < optimizer.problem.delta
