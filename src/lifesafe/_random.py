@@ -15,6 +15,11 @@ import numpy as np
 from lifesafe.errors import ConfigError
 
 
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number; true and false are none."""
+    return not isinstance(value, bool | np.ndarray) and hasattr(value, "__index__")
+
+
 def seed_sequence(seed: int, *names: str | int) -> np.random.SeedSequence:
     """Return NumPy's seed for one purpose of a run.
 
@@ -22,7 +27,7 @@ def seed_sequence(seed: int, *names: str | int) -> np.random.SeedSequence:
         seed: The seed of the run, not negative.
         names: The purpose, from coarse to fine: `"evaluate", "CarCircle", 17`. A string and a number differ.
     """
-    if isinstance(seed, bool) or not hasattr(seed, "__index__") or operator.index(seed) < 0:
+    if not is_whole(seed) or operator.index(seed) < 0:
         raise ConfigError(f"A seed is a whole number that is not negative; got {seed!r}.")
     path = [name if isinstance(name, str) else operator.index(name) for name in names]
     digest = hashlib.sha256(json.dumps(path).encode()).digest()

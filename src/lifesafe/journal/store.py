@@ -282,8 +282,8 @@ def _load(path: Path, connection: sqlite3.Connection, *, everything: bool) -> tu
         with closing(_rows(connection, everything=everything)) as rows:  # before the connection is closed
             records.extend(_chain(path, rows))
         heads = connection.execute("SELECT count, CAST(hash AS TEXT) FROM head").fetchall()
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the second, if SQLite complains of a name that is damaged
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGE:
             raise
         where = f"{path} is not a whole journal: {error}, after event {len(records)}"
         raise JournalError(f"{where}. {_RESTORE}") from error

@@ -61,9 +61,9 @@ class Operation:
         Raises:
             ConfigError: If the level is no probability.
         """
-        if not 0 < level < 1:
-            raise ConfigError(f"level must lie between 0 and 1; got {level}.")
-        self._optimizer, self._level = optimizer, level
+        if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
+            raise ConfigError(f"level must lie between 0 and 1; got {level!r}.")
+        self._optimizer, self._level = optimizer, float(level)
         self._known: tuple[tuple[int, int], Watch] | None = None  # service and episodes, and the watch after them
 
     @property

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe._config import fingerprint
-from lifesafe._random import seed_sequence
+from lifesafe._random import is_whole, seed_sequence
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.journal.events import Point
 from lifesafe.returns import Returns, return_names, returns_array
@@ -106,9 +106,10 @@ class Problem:
         _set(self, "delta", _number("delta", self.delta))
         _check_numbers(self)
         _set(self, "seed", operator.index(self.seed))
+        _set(self, "episodes", operator.index(self.episodes))
         for name in ("stop_at", "largest_step", "largest"):
             _set(self, name, _per_cost(name, getattr(self, name), len(self.limits)))
-        if self.incident != "horizon":
+        if not isinstance(self.incident, str) or self.incident != "horizon":
             _set(self, "incident", _per_cost("incident", self.incident, len(self.limits)))
         if self.incident is None and self.stop_at is None:  # stays when the limits change
             _set(self, "incident", _per_cost("incident", [INCIDENT * b for b in self.limits], len(self.limits)))
@@ -361,9 +362,9 @@ def _check_numbers(problem: Problem) -> None:
     _check_size("limits", problem.limits)
     if not 0 < problem.delta < 1:
         raise ConfigError(f"delta must lie between 0 and 1; got {problem.delta}.")
-    if problem.promise not in ("trial", "total"):
+    if not isinstance(problem.promise, str) or problem.promise not in ("trial", "total"):
         raise ConfigError(f"promise must be 'trial' or 'total'; got {problem.promise!r}.")
-    if isinstance(problem.episodes, bool) or not isinstance(problem.episodes, int) or problem.episodes < 1:
+    if not is_whole(problem.episodes) or operator.index(problem.episodes) < 1:
         raise ConfigError(f"episodes must be a whole number of at least 1; got {problem.episodes!r}.")
     if problem.episodes > MOST_EPISODES:
         raise ConfigError(

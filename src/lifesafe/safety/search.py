@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe._random import is_whole
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
 from lifesafe.journal import events as e
 from lifesafe.journal.events import Event, Point
@@ -250,7 +251,7 @@ class SafeOptimizer:
         Raises:
             TrialError: If that trial was not told, or the returns do not fit; nothing is recorded then.
         """
-        tried = self._history.trials.get(number)
+        tried = self._history.trials.get(number) if is_whole(number) else None
         if tried is None or not tried.told_at or tried.retracted is not None:
             told = [each.number for each in self._history.told if each.retracted is None]
             raise TrialError(f"Trial {number} cannot be retracted; trials that can be: {told or 'none'}.")
@@ -296,9 +297,11 @@ class SafeOptimizer:
     def ends_early(self, trial: Trial, episodes: Sequence[Returns]) -> bool:
         """Return whether the first episodes of the open trial show that its center is too costly to go on with."""
         tried = self._open(trial)
-        if not _LEAST <= len(episodes) < trial.episodes or tried.asked.stage == "base":
+        if isinstance(episodes, Sequence) and not episodes:
             return False
         rows = self._checked(episodes, trial.episodes)
+        if not _LEAST <= len(rows) < trial.episodes or tried.asked.stage == "base":
+            return False
         asked = msgspec.structs.replace(tried.asked, trial=0)
         supposed = Tried(
             asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, was_told=len(rows)
