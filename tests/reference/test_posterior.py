@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, ndtr
 
-from lifesafe.safety.posterior import Cost
-from lifesafe.safety.process import fit
+from lifesafe.safety.posterior import Cost, Model, Reward, Sums
+from lifesafe.safety.process import fit, kernels
 
 LENGTHS, DEVIATIONS = (0.5, 1.0), (2.0, 0.7)  # rough, smooth
 
@@ -42,12 +42,17 @@ def one_site(n, S, phi, sd):
     return mean, math.sqrt((w @ (f - mean) ** 2) / w.sum()), evidence, w[f > 1].sum() / w.sum()
 
 
+def moments(fitted, X, Z):
+    found = fitted.moments(kernels(Z, X))
+    return found.means, found.sds
+
+
 @pytest.mark.parametrize("n", [5, 10, 100, 10_000, 1_000_000])
 @pytest.mark.parametrize("mean", [0.0, 0.001, 0.1, 0.5, 1.0, 3.0, 50.0])
 def test_one_target_has_the_moments_and_the_evidence_of_dense_quadrature(n, mean):
     phis = np.array([0.1, 0.5, 3.0, 50.0])
     fitted = fit(np.array([[0.4, 0.4]]), np.array([float(n)]), np.array([n * mean]), phis)
-    means, sds = fitted.moments(np.array([[0.4, 0.4]]))
+    means, sds = moments(fitted, np.array([[0.4, 0.4]]), np.array([[0.4, 0.4]]))
     for p, phi in enumerate(phis):
         for q, prior in enumerate(DEVIATIONS):
             c = p * len(DEVIATIONS) + q
@@ -62,7 +67,7 @@ def test_one_target_has_the_moments_and_the_evidence_of_dense_quadrature(n, mean
 def test_the_risk_of_a_tried_target_is_close_to_that_of_dense_quadrature(n, mean):
     for phi in (0.2, 0.5, 1.5):
         fitted = fit(np.array([[0.4]]), np.array([float(n)]), np.array([n * mean]), np.array([phi]))
-        means, sds = fitted.moments(np.array([[0.4]]))
+        means, sds = moments(fitted, np.array([[0.4]]), np.array([[0.4]]))
         for q, prior in enumerate(DEVIATIONS):
             true = one_site(n, n * mean, phi, prior)[3]
             # A normal density in f has a tail that is a little thinner than the true one where m is small.
@@ -105,7 +110,7 @@ def test_two_targets_have_the_moments_evidence_and_risks_of_dense_quadrature(cas
     X, z = np.array([[0.4, 0.4], [0.4 + apart, 0.4]]), np.array([0.5 + apart, 0.4])
     phis = np.array([0.5, 3.0])
     fitted = fit(X, n, S, phis)
-    means, sds = fitted.moments(np.vstack([X, z]))
+    means, sds = moments(fitted, X, np.vstack([X, z]))
     for p, phi in enumerate(phis):
         for q in range(2):
             c = 2 * p + q
@@ -161,8 +166,9 @@ def sampled(X, n, S, phi, q, steps, seed, guess):
 
 def wide_guess(fitted, X, q):
     """Return the mean of the fitted process at the targets, and twice its covariance."""
-    rows = [fitted.covariances(x, X)[q] for x in X]
-    return fitted.moments(X)[0][q], 2 * np.array(rows) + 1e-6 * np.eye(len(X))
+    prior = covariance(X, X, q)
+    spread = prior - prior @ fitted.A[q] @ prior
+    return moments(fitted, X, X)[0][q], 2 * spread + 1e-6 * np.eye(len(X))
 
 
 def against_the_sampler(steps, seed, sites, phi, tolerance):
@@ -175,7 +181,7 @@ def against_the_sampler(steps, seed, sites, phi, tolerance):
     fitted = fit(X, n, S, np.array([phi]))
     for q in range(2):
         draws = sampled(X, n, S, phi, q, steps, seed, wide_guess(fitted, X, q))
-        means, sds = fitted.moments(X)
+        means, sds = moments(fitted, X, X)
         assert np.abs(means[q] - draws.mean(axis=0)).max() < tolerance * draws.std(axis=0).max()
         # See above: where no episode cost anything a normal density is too narrow below.
         assert (np.abs(sds[q] / draws.std(axis=0) - 1) < np.where(S > 0, tolerance, 0.2)).all()
@@ -185,22 +191,23 @@ def against_the_sampler(steps, seed, sites, phi, tolerance):
         center = 1 + (draws - 1) @ slope.T
         left = np.sqrt(np.maximum(DEVIATIONS[q] ** 2 - (slope * k).sum(axis=1), 1e-9))
         risk = ndtr((center - 1) / left).mean(axis=0)
-        means, sds = fitted.moments(Z)
+        means, sds = moments(fitted, X, Z)
         assert np.abs(means[q] - center.mean(axis=0)).max() < tolerance * DEVIATIONS[q]
         more = ndtr((means[q] - 1) / sds[q]) - risk
         assert more.min() > -0.35 * tolerance
         assert more.max() < 0.5 * tolerance  # too much is the safe side
-        against_the_sampler_at_lotteries(fitted, q, X, Z, draws, center, left, tolerance, random)
+        against_the_sampler_at_lotteries(X, n, S, phi, q, Z, draws, center, left, tolerance, random)
 
 
-def against_the_sampler_at_lotteries(fitted, q, X, Z, draws, center, left, tolerance, random):
+def against_the_sampler_at_lotteries(X, n, S, phi, q, Z, draws, center, left, tolerance, random):
     """Compare P(center keeps the limit, lottery does not), the center being a target that was tried."""
-    only = np.zeros(2)
-    only[q] = 1.0
-    cost = Cost(fitted, only, only, 1.0)
+    nothing = np.zeros_like(n)
+    totals, asked = np.column_stack([nothing, S]), Reward(Sums(X, n, np.zeros((len(n), 2)), np.zeros((len(n), 2))), 0)
+    cost = Cost(Sums(X, n, totals, totals), 0, np.array([phi]), np.ones(1), 0.1)
+    cost.__dict__["weights"] = np.eye(2)[[q, q]]
     i = int(np.abs(draws.mean(axis=0) - 0.7).argmin())
-    at, others = fitted.moments(X[[i]]), fitted.moments(Z)
-    found = cost.beyond((at[0][:, 0], at[1][:, 0]), others, fitted.covariances(X[i], Z), 0.2)
+    model = Model(cost.sums, (cost,), asked)
+    found = model.expect(Z).added_to(model.expect(X[[i]]), 0.2)
     of_center = cost_at(draws[:, i])[:, None]
     of_scout = cost_at(center + left * random.standard_normal(center.shape))
     true = ((of_center <= 1) & (0.8 * of_center + 0.2 * of_scout > 1)).mean(axis=0)

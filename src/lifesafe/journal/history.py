@@ -17,7 +17,7 @@ from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.store import Record
 
 _OfTarget = tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
-_Sums = tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " k"], list[_OfTarget]]
+_Sums = tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " k"], Float[np.ndarray, " k"], list[_OfTarget]]
 
 
 @dataclass
@@ -71,9 +71,14 @@ class Tried:
         return self._sums[1]
 
     @property
+    def mean_costs(self) -> Float[np.ndarray, " k"]:
+        """Mean costs of these episodes; 0 if there are none."""
+        return self._sums[2]
+
+    @property
     def by_target(self) -> list[_OfTarget]:
         """For each target with episodes that count: how many, the sums of their returns, and of the squares."""
-        return self._sums[2]
+        return self._sums[3]
 
     @property
     def _sums(self) -> _Sums:
@@ -83,7 +88,8 @@ class Tried:
             tickets = np.array(self.asked.tickets[: len(rows)], dtype=np.intp)
             own = [(target, rows[tickets == i]) for i, target in enumerate(self.asked.targets)]
             sums = [(target, len(each), each.sum(axis=0), (each**2).sum(axis=0)) for target, each in own if len(each)]
-            self._summed = (self.told, (rows, rows[:, 1:].max(axis=0, initial=0.0), sums))
+            costs, count = rows[:, 1:], max(len(rows), 1)
+            self._summed = (self.told, (rows, costs.max(axis=0, initial=0.0), costs.sum(axis=0) / count, sums))
         return self._summed[1]
 
     @property

@@ -32,7 +32,6 @@ from lifesafe.report.page.promise import qualifications, statement
 from lifesafe.report.page.reading import Reading, episodes_of, scout_of
 from lifesafe.report.page.wording import axis_text, number, percent, plural
 from lifesafe.report.planes import LIKELY, Moment, Plane, moments_shown, planes, small_risk
-from lifesafe.safety.ledger import moments
 
 # Colors of Okabe and Ito, which people with any color vision can tell apart; shapes say the same in print.
 STAGES = {
@@ -179,9 +178,10 @@ def draw_line(ax: Axes, reading: Reading, axis: int) -> None:
     Z = np.repeat(problem.scaled([reading.focus]), _POINTS, axis=0)
     Z[:, axis] = u
     x = problem.low[axis] + u * problem.extents[axis]
-    for k, (cost, pair) in enumerate(zip(reading.beliefs.costs, moments(reading.beliefs, Z), strict=True)):
-        if cost is not None and pair is not None:
-            low, high = cost.quantiles(*pair, (0.05, 0.95))
+    bands = reading.beliefs.model.expect(Z).quantiles((0.05, 0.95))
+    for k, cost in enumerate(reading.beliefs.model.costs):
+        if cost is not None:
+            low, high = bands[..., k]
             ax.fill_between(x, low, high, color=RETURNS[k][0], alpha=0.25, linewidth=0, label=reading.names[1 + k])
     ax.axhline(1.0, color=LIMIT, linestyle="--", linewidth=1.2)
     ax.axvline(reading.focus[axis], color="black", linestyle=":", linewidth=1)

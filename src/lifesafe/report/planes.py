@@ -15,7 +15,6 @@ from lifesafe.journal.events import Point
 from lifesafe.report.page.reading import Reading
 from lifesafe.safety import Problem
 from lifesafe.safety.beliefs import Beliefs, believed
-from lifesafe.safety.ledger import moments, risks
 
 MOMENTS = 6
 """Moments at which a plane is shown."""
@@ -60,7 +59,7 @@ class Plane:
 
     def risks(self, beliefs: Beliefs) -> Float[np.ndarray, " m"]:
         """Return the probability that a mean cost of each point exceeds its limit, as is believed at some time."""
-        return risks(beliefs, moments(beliefs, self.points), len(self.points))
+        return beliefs.model.expect(self.points).risks()
 
     def grid(self, values: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, "h w"]:
         """Return values at the cells as rows from below."""

@@ -22,7 +22,7 @@ from lifesafe.journal.store import Record
 from lifesafe.safety.account import Account
 from lifesafe.safety.betting import ROUNDING, Bet
 from lifesafe.safety.likelihood import FLOOR
-from lifesafe.safety.posterior import Cost, Reward, Sums
+from lifesafe.safety.posterior import Cost, Expected, Model, Reward, Sums
 from lifesafe.safety.problem import Problem
 
 _START_SHARE = 0.25  # of delta, for the bet on the first start; the next has half of that, and so on
@@ -136,17 +136,17 @@ class Beliefs:
         return self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
 
     @cached_property
-    def costs(self) -> tuple[Cost | None, ...]:
-        """The model of each cost; none for one that every single episode keeps for sure."""
-        pairs = zip(self.lumps, self.problem.limits, strict=True)
+    def model(self) -> Model:
+        """What is known of all mean returns."""
+        pairs = enumerate(zip(self.lumps, self.problem.limits, strict=True))
         least = 1.0 if self.problem.incident == "horizon" else FLOOR
-        return tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b, least) for k, (s, b) in enumerate(pairs))
-
-    @cached_property
-    def reward(self) -> Reward:
-        """The model of the reward."""
+        costs = tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b, least) for k, (s, b) in pairs)
         names = self.problem.names
-        return Reward(self.sums, names.index("reward") if "reward" in names else None)
+        return Model(self.sums, costs, Reward(self.sums, names.index("reward") if "reward" in names else None))
+
+    def expect(self, points: Sequence[Point]) -> Expected:
+        """Return what is expected of some targets."""
+        return self.model.expect(self.problem.scaled(points))
 
     @cached_property
     def lumps(self) -> tuple[float, ...]:
@@ -201,12 +201,12 @@ class Beliefs:
 
     def exceeded(self, tried: Tried) -> str | None:
         """Return how the episodes of a trial show that its mean cost is clearly above a limit; none if they do not."""
-        if tried.asked.stage != "search" or not tried.told:
+        if tried.asked.stage != "search" or not tried.told or (tried.mean_costs <= tried.limits).all():
             return None
         costs = tried.episodes[:, 1:] / np.array(tried.limits)
         mean, n = costs.mean(axis=0), len(costs)
         seen = costs.var(axis=0, ddof=1) / np.maximum(mean, 1e-9) if n > 1 else np.zeros(len(mean))
-        modeled = [0.0 if cost is None else cost.phi for cost in self.costs]  # in the limits of now
+        modeled = [0.0 if cost is None else cost.phi for cost in self.model.costs]  # in the limits of now
         phi = np.maximum(np.array(modeled) * self.problem.limits / np.array(tried.limits), seen)
         low = mean - _CLEARLY * np.sqrt(phi * mean / n)
         k = int(low.argmax())

@@ -10,7 +10,7 @@ Candidates are drawn from a named random stream, so the same facts give the same
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,20 +21,10 @@ from lifesafe._random import generator
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal.events import Forecast, Point
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import (
-    EPISODES,
-    FIRST_EPISODES,
-    Moments,
-    allowance,
-    lottery_risks,
-    moments,
-    risks,
-    rows_of,
-    start_allowance,
-    step_risks,
-)
+from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, allowance, start_allowance, step_risks
 from lifesafe.safety.likelihood import mean_of
 from lifesafe.safety.lottery import SCOUTS, Lottery, lottery
+from lifesafe.safety.posterior import Expected
 from lifesafe.safety.recommendation import recommend
 from lifesafe.safety.start import current_start, why_none_is_left
 
@@ -48,7 +38,7 @@ _CURIOSITY, _MOST_CURIOUS = 0.3, 0.5  # of a scout for what is least known: for 
 _TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays so much of the reward range a limit
 _CLOSE = 0.1  # to a line, along every axis, where targets are listed
 _LITTLE = 0.05  # of delta: risk up to which a center pays only for what its step adds
-_AT_ONCE = 64  # scouts whose lottery is computed at once
+_AT_ONCE = 64  # candidates whose price is computed at once
 _BOLD = 0.25  # of what is left of delta: a trial may take so much if a fair share pays for nothing new
 _PATIENCE = 10  # trials in a row at what is known
 _GAIN = 0.01  # of the reward range: less than this is nothing to go on for
@@ -91,21 +81,15 @@ def choose(beliefs: Beliefs) -> Choice | Done:
 
 def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ...]:
     """Return what is expected of some targets."""
-    Z = beliefs.problem.scaled(points)
-    at = moments(beliefs, Z)
-    risk, (mean, sd) = risks(beliefs, at, len(Z)), beliefs.reward.moments(Z)
-    low, high = beliefs.problem.rewards  # type: ignore[misc]  # made so by the problem
-    costs = np.zeros((len(Z), len(beliefs.costs), 2))
-    for k, (cost, pair) in enumerate(zip(beliefs.costs, at, strict=True)):
-        if cost is not None and pair is not None:
-            costs[:, k] = (cost.quantiles(*pair, (0.5, 0.95)) * beliefs.problem.limits[k]).T
+    expected, (low, high) = beliefs.expect(points), beliefs.problem.rewards  # type: ignore[misc]  # made so by the problem
+    risks, costs = expected.risks(), expected.quantiles((0.5, 0.95)) * np.array(beliefs.problem.limits)
     return tuple(
         Forecast(
-            reward=(float(low + (high - low) * mean[i]), float((high - low) * sd[i])),
-            costs=tuple((float(median), float(upper)) for median, upper in costs[i]),
-            risk=float(risk[i]),
+            reward=(float(low + (high - low) * expected.reward[i]), float((high - low) * expected.reward_sd[i])),
+            costs=tuple((float(median), float(upper)) for median, upper in costs[:, i].T),
+            risk=float(risks[i]),
         )
-        for i in range(len(Z))
+        for i in range(len(points))
     )
 
 
@@ -127,9 +111,8 @@ def _start(beliefs: Beliefs, left: int) -> Choice | Done:
 
 def _from_data(beliefs: Beliefs, left: int) -> Choice | Done:
     """Begin under lower limits for which nobody has named a start: a target that was tried pays before it runs."""
-    Z = beliefs.problem.scaled(beliefs.tried)
-    risk = risks(beliefs, moments(beliefs, Z), len(Z))
-    if not len(Z) or risk.min() > start_allowance(beliefs, 0):
+    risk = beliefs.expect(beliefs.tried).risks()
+    if not len(risk) or risk.min() > start_allowance(beliefs, 0):
         return Done("no target that was tried is sure enough to keep the lower limits; name a start that is")
     best = int(risk.argmin())
     return _step(beliefs, left, begin=(beliefs.tried[best], float(risk[best])))
@@ -141,27 +124,6 @@ def _again(beliefs: Beliefs, left: int) -> Choice | Done:
         return Done("no target that was tried keeps the limits for sure enough any more")
     point = found[1]
     return Choice("start", lottery(point, min(EPISODES, left)), 0.0, 0.0, (), forecasts(beliefs, (point,)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Candidates:
-    """Targets to choose from, with what is known of them."""
-
-    points: tuple[Point, ...]
-    Z: Float[np.ndarray, "m d"]
-    at: Moments
-    reward: Float[np.ndarray, " m"]
-    reward_sd: Float[np.ndarray, " m"]
-
-    @classmethod
-    def of(cls, beliefs: Beliefs, points: tuple[Point, ...]) -> _Candidates:
-        Z = beliefs.problem.scaled(points)
-        return cls(points, Z, moments(beliefs, Z), *beliefs.reward.moments(Z))
-
-    @property
-    def hoped(self) -> Float[np.ndarray, " m"]:
-        """Reward that a candidate may have, if one is lucky."""
-        return self.reward + OPTIMISM * self.reward_sd
 
 
 def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None) -> Choice | Done:
@@ -176,68 +138,84 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
     rng = generator(beliefs.problem.seed, "candidates", number)
     paid = beliefs.paid | ({begin[0]} if begin is not None else set())
     extra = begin[1] if begin is not None else 0.0
-    near = _Candidates.of(beliefs, _centers(beliefs, rng))
-    risk = risks(beliefs, near.at, len(near.Z))
-    has_paid = np.array([point in paid for point in near.points])
-    price = np.where(has_paid, 0.0, _prices(beliefs, near, risk, sorted(paid)))
-    begins = np.array([begin is not None and point == begin[0] for point in near.points])  # whatever its risk is
+    points = _centers(beliefs, rng)
+    centers = _Centers(beliefs, points, paid, points.index(begin[0]) if begin is not None else None)
     rest = max(beliefs.problem.delta - beliefs.spent - extra, 0.0)
-    fair = min(max(allowance(beliefs) - extra, 0.0), rest)
+    fair, i = min(max(allowance(beliefs) - extra, 0.0), rest), None
     for may in (fair, max(fair, _BOLD * rest)):  # more, where a fair share pays for nothing new
-        fits = (price <= may) & (risk <= max(beliefs.problem.delta / 2, may)) | begins
-        if not fits.any():
+        i = centers.best(may)
+        if i is None:
             continue
-        i = int(np.where(fits, near.hoped, -np.inf).argmax())
-        scout, more, hoped = None, 0.0, float(near.hoped[i])
+        scout, more, hoped = None, 0.0, float(centers.hoped[i])
         if left >= EPISODES and not all(beliefs.sure):
-            scout, more, hoped = _scout(beliefs, rng, near, i, may - float(price[i]))
-        if scout is not None or not has_paid[i] or begin is not None:
+            room = may - float(centers.price[i])
+            scout, more, hoped = _scout(beliefs, rng, centers.expected.rows(np.array([i])), room)
+        if scout is not None or not centers.has_paid[i] or begin is not None:
             break
-    if not fits.any():  # what came back has made even the start doubtful: look there again
+    if i is None:  # what came back has made even the start doubtful: look there again
         return _again(beliefs, left)
-    center, charge = near.points[i], extra + float(price[i])
-    if has_paid[i] and begin is None:
-        done = _nothing_to_gain(beliefs, max(hoped, float(near.hoped[i])))
+    center, charge = points[i], extra + float(centers.price[i])
+    if centers.has_paid[i] and begin is None:
+        done = _nothing_to_gain(beliefs, max(hoped, float(centers.hoped[i])))
         done = done or (_nothing_new(beliefs) if scout is None else None)
         if done is not None:
             return done
     drawn = lottery(center, min(EPISODES, left), scout, seed=beliefs.problem.seed, trial=number)
-    paying = (*((begin[0],) if begin is not None else ()), *(() if has_paid[i] else (center,)))
+    paying = (*((begin[0],) if begin is not None else ()), *(() if centers.has_paid[i] else (center,)))
     return Choice("search", drawn, charge + more, may + extra, paying, forecasts(beliefs, drawn.targets))
 
 
-def _prices(
-    beliefs: Beliefs, near: _Candidates, risk: Float[np.ndarray, " m"], paid: Sequence[Point]
-) -> Float[np.ndarray, " m"]:
-    """Return what each candidate would be charged as a center that has not paid."""
-    price = risk.copy()
-    small = np.flatnonzero(risk <= _LITTLE * beliefs.problem.delta)
-    if paid and len(small):
-        price[small] = step_risks(beliefs, beliefs.problem.scaled(paid), near.Z[small], rows_of(near.at, small))
-    return price
+class _Centers:
+    """Targets that a trial may be about, and what each would be charged, computed as far as it matters."""
+
+    def __init__(self, beliefs: Beliefs, points: tuple[Point, ...], paid: Collection[Point], begin: int | None) -> None:
+        self.expected = beliefs.expect(points)
+        self.hoped = self.expected.reward + OPTIMISM * self.expected.reward_sd
+        """Reward that each may have, if one is lucky."""
+        self.has_paid = np.array([point in paid for point in points])
+        self._risk = self.expected.risks()
+        is_little = self._risk <= (_LITTLE * beliefs.problem.delta if paid else -1)
+        self.price = np.where(self.has_paid, 0.0, np.where(is_little, np.nan, self._risk))
+        """What each would be charged; not known where that is little and nobody has asked for it yet."""
+        self._paid, self._begin, self._half = beliefs.expect(sorted(paid)), begin, beliefs.problem.delta / 2
+        self._order = np.argsort(-self.hoped, kind="stable")
+
+    def best(self, may: float) -> int | None:
+        """Return the most hopeful target that may be tried for so much; a start that begins always may."""
+        fits = self._risk <= max(self._half, may)
+        if self._begin is not None:
+            fits[self._begin] = True
+        order = self._order[fits[self._order]]
+        for first in range(0, len(order), _AT_ONCE):
+            chosen = order[first : first + _AT_ONCE]
+            unknown = chosen[np.isnan(self.price[chosen])]
+            if len(unknown):
+                self.price[unknown] = step_risks(self._paid, self.expected.rows(unknown))
+            if (self.price[chosen] <= may).any():
+                return int(chosen[(self.price[chosen] <= may).argmax()])
+        return None
 
 
 def _scout(
-    beliefs: Beliefs, rng: np.random.Generator, near: _Candidates, i: int, room: float
+    beliefs: Beliefs, rng: np.random.Generator, center: Expected, room: float
 ) -> tuple[Point | None, float, float]:
     """Return the most promising scout whose lottery fits, the risk that it adds, and the most that any may earn."""
-    z, share = near.Z[i], SCOUTS / EPISODES
-    points = _around(beliefs, rng, z)
+    points = _around(beliefs, rng, center.Z[0])
     if not points:
         return None, 0.0, -np.inf
-    far = _Candidates.of(beliefs, points)
-    hoped = float(far.hoped.max())
-    worth = far.hoped + _CURIOSITY * np.minimum(_deviation(beliefs, far.at), _MOST_CURIOUS / _CURIOSITY)
-    worth -= _FAR_PRICE * np.maximum(_mean_cost(beliefs, far.at) - _TOO_FAR, 0.0)
+    far = beliefs.expect(points)
+    hoped = far.reward + OPTIMISM * far.reward_sd
+    means, sds = np.array(far.f).transpose(1, 0, 2)
+    worth = hoped + _CURIOSITY * np.minimum(sds.max(axis=0), _MOST_CURIOUS / _CURIOSITY)
+    worth -= _FAR_PRICE * np.maximum(mean_of(means).max(axis=0) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
-    at_z = rows_of(near.at, np.array([i]))
     for first in range(0, len(order), _AT_ONCE):
         chosen = order[first : first + _AT_ONCE]
-        added = lottery_risks(beliefs, z, far.Z[chosen], at_z, rows_of(far.at, chosen), share)
+        added = far.rows(chosen).added_to(center, SCOUTS / EPISODES)
         if (added <= room).any():
             j = int((added <= room).argmax())
-            return far.points[chosen[j]], float(added[j]), hoped
-    return None, 0.0, hoped
+            return points[chosen[j]], float(added[j]), float(hoped.max())
+    return None, 0.0, float(hoped.max())
 
 
 def _nothing_to_gain(beliefs: Beliefs, hoped: float) -> Done | None:
@@ -302,19 +280,3 @@ def _around(beliefs: Beliefs, rng: np.random.Generator, z: Float[np.ndarray, " d
 def _steps(rng: np.random.Generator, reach: float, axes: int) -> Float[np.ndarray, "m d"]:
     """Return steps of all lengths up to a reach along each axis; with many axes most would be long otherwise."""
     return np.asarray(rng.uniform(-reach, reach, (CANDIDATES, axes)) * np.sqrt(rng.random((CANDIDATES, 1))))
-
-
-def _deviation(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
-    """Return the largest deviation of f over the costs."""
-    return np.asarray(np.max([sd for _, sd in _f(beliefs, at)], axis=0))
-
-
-def _mean_cost(beliefs: Beliefs, at: Moments) -> Float[np.ndarray, " m"]:
-    """Return the largest expected cost, in limits."""
-    return np.asarray(np.max([mean_of(mean) for mean, _ in _f(beliefs, at)], axis=0))
-
-
-def _f(beliefs: Beliefs, at: Moments) -> list[tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
-    """Return mean and deviation of f over all components, for each cost that is not sure."""
-    pairs = zip(beliefs.costs, at, strict=True)
-    return [cost.moments(*pair) for cost, pair in pairs if cost is not None and pair is not None]

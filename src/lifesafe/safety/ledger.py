@@ -24,18 +24,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.posterior import Cost
+from lifesafe.safety.posterior import Expected
 
 EPISODES = 10
 """Episodes of a trial."""
 FIRST_EPISODES = 30
 """Episodes of the first trial of a start: what it shows decides whether the search may begin."""
 _MOST_SHARES = 30  # into which what is left of delta is divided
-
-Moments = list[tuple[Float[np.ndarray, "_ _"], Float[np.ndarray, "_ _"]] | None]
 
 
 def allowance(beliefs: Beliefs) -> float:
@@ -53,61 +51,7 @@ def start_allowance(beliefs: Beliefs, number: int) -> float:
     return min(beliefs.problem.delta * 0.5 ** (number + 1), max(beliefs.problem.delta - beliefs.spent, 0.0))
 
 
-def moments(beliefs: Beliefs, Z: Float[np.ndarray, "m d"]) -> Moments:
-    """Return mean and deviation of f at some targets, for each cost and component; none for costs that are sure."""
-    return [None if cost is None else cost.fitted.moments(Z) for cost in beliefs.costs]
-
-
-def risks(beliefs: Beliefs, at: Moments, count: int, limit: float = 1.0) -> Float[np.ndarray, " m"]:
-    """Return the probability that some mean cost of each target exceeds a limit, given in limits."""
-    total = np.zeros(count)
-    for cost, pair in zip(beliefs.costs, at, strict=True):
-        if cost is not None and pair is not None:
-            total += cost.tails(*pair, limit)
-    return np.minimum(total, 1.0)
-
-
-def lottery_risks(
-    beliefs: Beliefs,
-    z: Float[np.ndarray, " d"],
-    Z: Float[np.ndarray, "m d"],
-    at_z: Moments,
-    at_Z: Moments,
-    share: float,
-) -> Float[np.ndarray, " m"]:
-    """Return the probability that center z keeps the limits and its lottery with each other target does not."""
-    total = np.zeros(len(Z))
-    for cost, center, others in zip(beliefs.costs, at_z, at_Z, strict=True):
-        if cost is not None and center is not None and others is not None:
-            total += _beyond(cost, z, Z, center, others, share)
-    return np.minimum(total, 1.0)
-
-
-def step_risks(
-    beliefs: Beliefs, paid: Float[np.ndarray, "p d"], Z: Float[np.ndarray, "m d"], at: Moments
-) -> Float[np.ndarray, " m"]:
+def step_risks(paid: Expected, targets: Expected) -> Float[np.ndarray, " m"]:
     """Return the probability that each target exceeds a limit and the nearest one that has paid does not."""
-    nearest = np.abs(Z[:, None] - paid[None]).max(axis=-1).argmin(axis=1)
-    at_paid, found = moments(beliefs, paid), np.zeros(len(Z))
-    for j in np.unique(nearest):
-        own = nearest == j
-        at_own, at_one = rows_of(at, np.flatnonzero(own)), rows_of(at_paid, np.array([j]))
-        found[own] = lottery_risks(beliefs, paid[j], Z[own], at_one, at_own, 1.0)
-    return found
-
-
-def rows_of(at: Moments, chosen: Int[np.ndarray, " n"]) -> Moments:
-    """Return the moments at some of the targets."""
-    return [None if pair is None else (pair[0][:, chosen], pair[1][:, chosen]) for pair in at]
-
-
-def _beyond(
-    cost: Cost,
-    z: Float[np.ndarray, " d"],
-    Z: Float[np.ndarray, "m d"],
-    center: tuple[Float[np.ndarray, "c 1"], Float[np.ndarray, "c 1"]],
-    others: tuple[Float[np.ndarray, "c m"], Float[np.ndarray, "c m"]],
-    share: float,
-) -> Float[np.ndarray, " m"]:
-    one = center[0][:, 0], center[1][:, 0]
-    return cost.beyond(one, others, cost.fitted.covariances(z, Z), share)
+    nearest = np.abs(targets.Z[:, None] - paid.Z[None]).max(axis=-1).argmin(axis=1)
+    return targets.added_to(paid.rows(nearest), 1.0)

@@ -9,6 +9,7 @@ longer worth it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +21,7 @@ from lifesafe.safety.account import Account
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.betting import Bet, clean_episodes
 from lifesafe.safety.choice import CANDIDATES, OPTIMISM, Choice, Done, forecasts
-from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, moments, risks
+from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES
 from lifesafe.safety.lottery import lottery
 from lifesafe.safety.start import current_start, why_none_is_left
 
@@ -139,19 +140,16 @@ def _propose(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     return "newcomer", points[i], TRIES
 
 
-def _worth(beliefs: Beliefs, points: list[Point], optimism: float) -> Float[np.ndarray, " m"]:
+def _worth(beliefs: Beliefs, points: Sequence[Point], optimism: float) -> Float[np.ndarray, " m"]:
     """Return how much more than the best certified target each may earn, times the chance that it can be certified."""
-    Z = beliefs.problem.scaled(points)
-    mean, sd = beliefs.reward.moments(Z)
-    best = beliefs.reward.moments(beliefs.problem.scaled(tuple(beliefs.certified)))[0].max()
-    safe = 1 - risks(beliefs, moments(beliefs, Z), len(Z), _SHARE)
-    return np.asarray(np.maximum(mean + optimism * sd - best, 0.0) * safe)
+    found, best = beliefs.expect(points), beliefs.expect(tuple(beliefs.certified)).reward.max()
+    gain = np.maximum(found.reward + optimism * found.reward_sd - best, 0.0)
+    return np.asarray(gain * (1 - found.risks(_SHARE)))
 
 
 def _is_hopeful(beliefs: Beliefs, point: Point) -> bool:
     """Whether a newcomer may still earn more than what is certified, and keep the limits."""
-    Z = beliefs.problem.scaled([point])
-    keeps = 1 - float(risks(beliefs, moments(beliefs, Z), 1)[0])
+    keeps = 1 - float(beliefs.expect([point]).risks()[0])
     return keeps > _HOPELESS and float(_worth(beliefs, [point], OPTIMISM)[0]) > 0
 
 

@@ -16,16 +16,27 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import ndtr
 
 from lifesafe.safety.likelihood import FLOOR, dispersion_weights, dispersions, floored, kept, mean_of, scale_of
-from lifesafe.safety.process import LENGTHS, ROUGH, Fitted, fit, kernels
+from lifesafe.safety.process import (
+    DEVIATIONS,
+    LENGTHS,
+    PRIOR_MEAN,
+    ROUGH,
+    Fitted,
+    Moments,
+    fit,
+    kernels,
+    matern,
+    one_thread,
+)
 
 _FAR = 6.0  # deviations from a mean beyond which nothing matters
 _NODES, _MASSES = np.polynomial.legendre.leggauss(96)  # for lotteries, from -1 to 1
 _MEMBERS = 24  # draws along each component, for quantiles
-_REWARD_LENGTH = 1.0
+_REWARD_PROCESS = LENGTHS.index(1.0)  # whose length the mean reward has
 _REWARD_SD, _UNTOLD_SD = 0.2, 0.5  # of a mean reward around the one asked for, and around a constant; in ranges
 _REWARD_NOISE, _NOISE_DF = 0.05, 4.0  # prior of the noise of an episode's reward
 
@@ -46,13 +57,15 @@ class Sums:
 class Cost:
     """One mean cost."""
 
-    fitted: Fitted
-    weights: Float[np.ndarray, " c"]
-    """w."""
-    careful: Float[np.ndarray, " c"]
-    """v."""
-    phi: float
-    """Mean dispersion, in limits."""
+    sums: Sums
+    k: int
+    """Number of the cost, from 0."""
+    phis: Float[np.ndarray, " p"]
+    """Dispersions that are considered."""
+    shares: Float[np.ndarray, " p"]
+    """Posterior weight of each."""
+    least: float
+    """Weight that the largest dispersion keeps, whatever was seen."""
 
     @classmethod
     def given(cls, sums: Sums, k: int, s: float, least: float = FLOOR) -> Cost:
@@ -64,77 +77,79 @@ class Cost:
             s: Largest cost that can come at once, in limits.
             least: Weight that it keeps as the dispersion, whatever was seen.
         """
-        n, S, Q = sums.episodes, sums.totals[:, 1 + k], sums.squares[:, 1 + k]
         phis = dispersions(s)
-        weights = kept(dispersion_weights(phis, zip(n, S, Q, strict=True)))
-        chosen = (weights > 0) | (phis == s)
-        fitted = fit(sums.X, n, S, phis[chosen])
-        evidence = fitted.log_evidence.reshape(-1, len(LENGTHS)) + np.log([ROUGH, 1 - ROUGH])
+        groups = zip(sums.episodes, sums.totals[:, 1 + k], sums.squares[:, 1 + k], strict=True)
+        shares = kept(dispersion_weights(phis, groups))
+        matter = (shares > 0) | (phis == s)
+        return cls(sums, k, phis[matter], shares[matter], least)
+
+    @property
+    def phi(self) -> float:
+        """Mean dispersion, in limits."""
+        return float(self.shares @ self.phis)
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        """The process given the episodes."""
+        return fit(self.sums.X, self.sums.episodes, self.sums.totals[:, 1 + self.k], self.phis)
+
+    @cached_property
+    def weights(self) -> Float[np.ndarray, "v c"]:
+        """Both weights of every component, w and v; the process runs fastest."""
+        evidence = self.fitted.log_evidence.reshape(-1, len(LENGTHS)) + np.log([ROUGH, 1 - ROUGH])
         share = np.exp(evidence - evidence.max(axis=1, keepdims=True))
         rough = share[:, 0] / share.sum(axis=1)
-        phi = float(weights @ phis)
-        plain = _components(weights[chosen], rough)
-        careful = _components(floored(weights[chosen], least), np.maximum(rough, ROUGH))
-        return cls(fitted, plain, careful, phi)
+        pairs = (self.shares, rough), (floored(self.shares, self.least), np.maximum(rough, ROUGH))
+        return np.stack([np.stack([by_phi * r, by_phi * (1 - r)], axis=1).reshape(-1) for by_phi, r in pairs])
 
-    def tails(
-        self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"], limit: float = 1.0
-    ) -> Float[np.ndarray, " m"]:
-        """Return the probability that the mean cost exceeds a limit, given the moments of f."""
-        return self._larger(ndtr((means - scale_of(np.array(limit))) / sds))
+    def tails(self, at: Moments, limit: float = 1.0) -> Float[np.ndarray, " m"]:
+        """Return the probability that the mean cost of each target exceeds a limit."""
+        return self._larger(ndtr((at.means - scale_of(np.array(limit))) / at.sds))
 
     def beyond(
-        self,
-        center: tuple[Float[np.ndarray, " c"], Float[np.ndarray, " c"]],
-        others: tuple[Float[np.ndarray, "c m"], Float[np.ndarray, "c m"]],
-        covariance: Float[np.ndarray, "c m"],
-        share: float,
+        self, center: Moments, others: Moments, covariance: Float[np.ndarray, "c m"], share: float
     ) -> Float[np.ndarray, " m"]:
         """Return the probability that a center keeps the limit and its lottery with another target does not.
 
         Args:
-            center: Mean and deviation of f at the center.
-            others: The same at each of the others.
+            center: What is known of the center: of one for all others, or of one for each.
+            others: What is known of each of the others.
             covariance: Of f at the center with f at each of the others.
             share: Share of the tickets that the other target has.
         """
-        mean, sd = center
         # Nodes end where the center breaks the limit: across that edge the sum would depend on where they fall.
-        half = 0.5 * (np.clip((1.0 - mean) / sd, -_FAR, _FAR) + _FAR)[:, None]  # f is 1 at the limit
-        u = half * (_NODES + 1) - _FAR  # (c, q)
+        half = 0.5 * (np.clip((PRIOR_MEAN - center.means) / center.sds, -_FAR, _FAR) + _FAR)[..., None]
+        u = half * (_NODES + 1) - _FAR  # (c, 1 or m, q)
         mass = half * _MASSES * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
-        f = mean[:, None] + sd[:, None] * u
-        m = mean_of(f)
-        # The lottery exceeds the limit if the other target's mean cost exceeds this.
-        threshold = scale_of(np.maximum((1 - (1 - share) * m) / share, 0.0))
-        slope = covariance / sd[:, None] ** 2  # of the conditional mean in f at the center
-        left = np.sqrt(np.maximum(others[1] ** 2 - covariance * slope, 1e-12))
-        conditional = others[0][:, :, None] + slope[:, :, None] * (f - mean[:, None])[:, None, :]
-        tail = ndtr((conditional - threshold[:, None, :]) / left[:, :, None])
-        return self._larger(np.einsum("cmq,cq->cm", tail, mass))
+        off_center = center.sds[..., None] * u
+        # The lottery exceeds the limit if f at the other target exceeds this; alone, if it exceeds that of the limit.
+        spent = np.zeros(1) if share == 1 else (1 - share) * mean_of(center.means[..., None] + off_center)
+        threshold = scale_of(np.maximum((1 - spent) / share, 0.0))
+        slope = covariance / center.sds**2  # of the conditional mean in f at the center
+        left = np.sqrt(np.maximum(others.sds**2 - covariance * slope, 1e-12))
+        conditional = others.means[..., None] + slope[..., None] * off_center
+        tail = ndtr((conditional - threshold) / left[..., None])
+        return self._larger((tail * mass).sum(axis=-1))
 
-    def quantiles(
-        self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"], levels: tuple[float, ...]
-    ) -> Float[np.ndarray, "l m"]:
+    def quantiles(self, at: Moments, levels: tuple[float, ...]) -> Float[np.ndarray, "l m"]:
         """Return quantiles of the mean cost, in limits, with the weights w."""
         nodes = np.linspace(-4.0, 4.0, _MEMBERS)
-        f = (means[..., None] + sds[..., None] * nodes).transpose(1, 0, 2).reshape(means.shape[1], -1)
-        mass = (self.weights[:, None] * np.exp(-0.5 * nodes**2)).reshape(-1)
+        f = (at.means[..., None] + at.sds[..., None] * nodes).transpose(1, 0, 2).reshape(at.means.shape[1], -1)
+        mass = (self.weights[0][:, None] * np.exp(-0.5 * nodes**2)).reshape(-1)
         order = np.argsort(f, axis=1)
         below = np.cumsum(mass[order], axis=1) / mass.sum()
-        at = [(below < level).sum(axis=1).clip(max=f.shape[1] - 1) for level in levels]
+        found = [(below < level).sum(axis=1).clip(max=f.shape[1] - 1) for level in levels]
         values = np.take_along_axis(f, order, axis=1)
-        return mean_of(np.stack([values[np.arange(len(values)), index] for index in at]))
+        return mean_of(np.stack([values[np.arange(len(values)), index] for index in found]))
 
-    def moments(
-        self, means: Float[np.ndarray, "c m"], sds: Float[np.ndarray, "c m"]
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    def of_f(self, at: Moments) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return mean and deviation of f over all components, with the weights v."""
-        mean = self.careful @ means
-        return mean, np.sqrt(self.careful @ (sds**2 + means**2) - mean**2)
+        careful = self.weights[1]
+        mean = careful @ at.means
+        return mean, np.sqrt(careful @ (at.sds**2 + at.means**2) - mean**2)
 
     def _larger(self, by_component: Float[np.ndarray, "c m"]) -> Float[np.ndarray, " m"]:
-        return np.asarray(np.maximum(self.weights @ by_component, self.careful @ by_component))
+        return np.asarray((self.weights @ by_component).max(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,25 +167,28 @@ class Reward:
         squares = float(np.maximum(sums.squares[:, 0] - sums.totals[:, 0] * mean, 0.0).sum())
         df = float((n - 1).sum())
         noise = (squares + _NOISE_DF * _REWARD_NOISE**2) / (df + _NOISE_DF)
-        inverse = np.linalg.inv(self._kernel(sums.X, sums.X) + np.diag(noise / n + 1e-8))
+        inverse = np.linalg.inv(self._scale * kernels(sums.X, sums.X)[_REWARD_PROCESS] + np.diag(noise / n + 1e-8))
         return inverse @ (mean - self._prior(sums.X)), inverse
 
-    def moments(self, Z: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Return mean and standard deviation at some targets."""
+    def moments(
+        self, Z: Float[np.ndarray, "m d"], cross: Float[np.ndarray, "q m n"]
+    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """Return mean and standard deviation at some targets, given their prior covariance with those tried."""
         if not len(self.sums.X):
             return self._prior(Z), np.full(len(Z), self._sd)
         a, inverse = self._fitted
-        cross = self._kernel(Z, self.sums.X)
-        var = self._sd**2 - np.einsum("mn,mn->m", cross @ inverse, cross)
-        return self._prior(Z) + cross @ a, np.sqrt(np.maximum(var, 1e-12))
+        own = self._scale * cross[_REWARD_PROCESS]
+        var = self._sd**2 - np.einsum("mn,mn->m", own @ inverse, own)
+        return self._prior(Z) + own @ a, np.sqrt(np.maximum(var, 1e-12))
 
     @property
     def _sd(self) -> float:
         return _UNTOLD_SD if self.asked is None else _REWARD_SD
 
-    def _kernel(self, Z: Float[np.ndarray, "m d"], X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m n"]:
-        smooth = LENGTHS.index(_REWARD_LENGTH)
-        return np.asarray(kernels(Z, X)[smooth] * (self._sd**2 / kernels(Z[:1], Z[:1])[smooth][0, 0]))
+    @property
+    def _scale(self) -> float:
+        """Variance of the reward, as a multiple of that of the process whose length it has."""
+        return (self._sd / DEVIATIONS[_REWARD_PROCESS]) ** 2
 
     def _prior(self, Z: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
         if self.asked is not None:
@@ -180,6 +198,83 @@ class Reward:
         return np.full(len(Z), first)
 
 
-def _components(by_phi: Float[np.ndarray, " p"], rough: Float[np.ndarray, " p"]) -> Float[np.ndarray, " c"]:
-    """Return the weights of all components, the process running fastest."""
-    return np.stack([by_phi * rough, by_phi * (1 - rough)], axis=1).reshape(-1)
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What is known of all mean returns."""
+
+    sums: Sums
+    costs: tuple[Cost | None, ...]
+    """None for a cost that every single episode keeps for sure."""
+    reward: Reward
+
+    def expect(self, Z: Float[np.ndarray, "m d"]) -> Expected:
+        """Return what is expected of some targets, every axis from 0 to 1."""
+        with one_thread():
+            cross = kernels(Z, self.sums.X)
+            at = tuple(None if cost is None else cost.fitted.moments(cross) for cost in self.costs)
+            return Expected(self, Z, cross, at, *self.reward.moments(Z, cross))
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """What is expected of some targets."""
+
+    model: Model
+    Z: Float[np.ndarray, "m d"]
+    cross: Float[np.ndarray, "q m n"]
+    """Prior covariance with the targets that were tried."""
+    at: tuple[Moments | None, ...]
+    """What is known of f, for each cost; none for one that is sure."""
+    reward: Float[np.ndarray, " m"]
+    reward_sd: Float[np.ndarray, " m"]
+
+    def rows(self, chosen: Int[np.ndarray, " r"]) -> Expected:
+        """Return what is expected of some of the targets."""
+        at = tuple(None if pair is None else pair.rows(chosen) for pair in self.at)
+        return Expected(
+            self.model, self.Z[chosen], self.cross[:, chosen], at, self.reward[chosen], self.reward_sd[chosen]
+        )
+
+    def risks(self, limit: float = 1.0) -> Float[np.ndarray, " m"]:
+        """Return the probability that some mean cost of each target exceeds a limit, given in limits."""
+        total = np.zeros(len(self.Z))
+        for cost, at in self._modeled:
+            total += cost.tails(at, limit)
+        return np.minimum(total, 1.0)
+
+    def added_to(self, centers: Expected, share: float) -> Float[np.ndarray, " m"]:
+        """Return the probability that a center keeps the limits and its lottery with each of these targets does not.
+
+        Args:
+            centers: One for all of these targets, or one for each.
+            share: Share of the tickets that these targets have; with 1, the event is that they break a limit.
+        """
+        total = np.zeros(len(self.Z))
+        prior = matern(np.sqrt(((self.Z - centers.Z) ** 2).sum(axis=1)))
+        processes = len(LENGTHS)
+        for (cost, own), (_, center) in zip(self._modeled, centers._modeled, strict=True):
+            explained = [
+                np.einsum("mn,mn->m", each, np.broadcast_to(centers.cross[c % processes], each.shape))
+                for c, each in enumerate(own.explained)
+            ]
+            covariance = np.tile(prior, (len(explained) // processes, 1)) - np.stack(explained)
+            total += cost.beyond(center, own, covariance, share)
+        return np.minimum(total, 1.0)
+
+    def quantiles(self, levels: tuple[float, ...]) -> Float[np.ndarray, "l m k"]:
+        """Return quantiles of every mean cost, in limits; 0 for a cost that is sure."""
+        found = np.zeros((len(levels), len(self.Z), len(self.at)))
+        for k, (cost, at) in enumerate(zip(self.model.costs, self.at, strict=True)):
+            if cost is not None and at is not None:
+                found[..., k] = cost.quantiles(at, levels)
+        return found
+
+    @property
+    def f(self) -> list[tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
+        """Mean and deviation of f, for each cost that is not sure."""
+        return [cost.of_f(at) for cost, at in self._modeled]
+
+    @property
+    def _modeled(self) -> list[tuple[Cost, Moments]]:
+        pairs = zip(self.model.costs, self.at, strict=True)
+        return [(cost, at) for cost, at in pairs if cost is not None and at is not None]

@@ -18,10 +18,14 @@ References: Minka 2001, *Expectation propagation*; Rasmussen & Williams 2006, se
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
+from scipy.linalg.lapack import dpotrf, dpotri
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from lifesafe.safety.likelihood import mean_of, scale_of
 
@@ -41,72 +45,99 @@ _LEAST_VARIANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
+class Moments:
+    """Mean and deviation of f at some targets, in every component."""
+
+    means: Float[np.ndarray, "c m"]
+    sds: Float[np.ndarray, "c m"]
+    explained: Float[np.ndarray, "c m n"]
+    """Prior covariance with the targets that were tried, applied to A: what a covariance given the data needs."""
+
+    def rows(self, chosen: Int[np.ndarray, " r"]) -> Moments:
+        """Return the moments at some of the targets."""
+        return Moments(self.means[:, chosen], self.sds[:, chosen], self.explained[:, chosen])
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """The process given all episodes, for every component."""
 
-    X: Float[np.ndarray, "n d"]
     A: Float[np.ndarray, "c n n"]
     a: Float[np.ndarray, "c n"]
     log_evidence: Float[np.ndarray, " c"]
 
-    def moments(self, Z: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, "c m"], Float[np.ndarray, "c m"]]:
-        """Return mean and standard deviation of f at some targets, in every component."""
-        means, variances = np.empty((len(self.a), len(Z))), np.empty((len(self.a), len(Z)))
-        for q, cross in enumerate(kernels(Z, self.X)):
-            for c in range(q, len(self.a), len(LENGTHS)):
-                means[c] = PRIOR_MEAN + cross @ self.a[c]
-                variances[c] = DEVIATIONS[q] ** 2 - np.einsum("mn,mn->m", cross @ self.A[c], cross)
-        return means, np.sqrt(np.maximum(variances, 1e-9))
-
-    def covariances(self, z: Float[np.ndarray, " d"], Z: Float[np.ndarray, "m d"]) -> Float[np.ndarray, "c m"]:
-        """Return the covariance of f at one target with f at others, in every component."""
-        prior, of_z, of_Z = kernels(z[None], Z), kernels(z[None], self.X), kernels(Z, self.X)
-        parts = [
-            prior[c % len(LENGTHS)][0] - of_Z[c % len(LENGTHS)] @ (self.A[c] @ of_z[c % len(LENGTHS)][0])
-            for c in range(len(self.a))
-        ]
-        return np.stack(parts)
+    def moments(self, cross: Float[np.ndarray, "q m n"]) -> Moments:
+        """Return what is known of f at some targets, given their prior covariance with X."""
+        (_, m, n), components = cross.shape, len(self.a)
+        means, variances, explained = np.empty((components, m)), np.empty((components, m)), np.empty((components, m, n))
+        for c in range(components):
+            q = c % len(cross)
+            means[c] = PRIOR_MEAN + cross[q] @ self.a[c]
+            np.matmul(cross[q], self.A[c], out=explained[c])
+            variances[c] = DEVIATIONS[q] ** 2 - np.einsum("mn,mn->m", explained[c], cross[q])
+        return Moments(means, np.sqrt(np.maximum(variances, 1e-9)), explained)
 
 
-def kernels(Z: Float[np.ndarray, "m d"], X: Float[np.ndarray, "n d"]) -> list[Float[np.ndarray, "m n"]]:
+def kernels(Z: Float[np.ndarray, "m d"], X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "q m n"]:
     """Return the prior covariance between targets, for each process: Matern 5/2."""
     squared = np.zeros((len(Z), len(X)))
     for axis in range(Z.shape[1]):
         squared += (Z[:, axis, None] - X[None, :, axis]) ** 2
-    distance = np.sqrt(5.0 * squared)
-    found = []
-    for length, deviation in zip(LENGTHS, DEVIATIONS, strict=True):
-        r = distance / length
-        found.append(deviation**2 * (1 + r + r * r / 3) * np.exp(-r))
-    return found
+    return matern(np.sqrt(squared))
+
+
+def matern(distance: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "q *shape"]:
+    """Return the prior covariance at some distances, for each process."""
+    r = np.sqrt(5.0) * np.multiply.outer(1 / np.array(LENGTHS), distance)
+    scale = np.square(DEVIATIONS).reshape(-1, *(1,) * distance.ndim)
+    return np.asarray(scale * (1 + r + r * r / 3) * np.exp(-r))
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Return a context in which matrices are computed on one thread.
+
+    They are small: more threads wait for each other, many times as long beside another busy process. And the same run
+    then rounds alike on any number of cores.
+    """
+    limited: AbstractContextManager[object] = _blas().limit(limits=1)
+    return limited
 
 
 def fit(
     X: Float[np.ndarray, "n d"], n: Float[np.ndarray, " n"], S: Float[np.ndarray, " n"], phis: Float[np.ndarray, " p"]
 ) -> Fitted:
     """Return the process given episodes, for every dispersion with every process."""
-    K = np.tile(np.stack(kernels(X, X)), (len(phis), 1, 1))  # (c, n, n): the process runs fastest
+    K = np.tile(kernels(X, X), (len(phis), 1, 1))  # (c, n, n): the process runs fastest
     per_component = np.repeat(phis, len(LENGTHS))[:, None]
     gains, losses = S / per_component, n / per_component
+    if not len(X):
+        return Fitted(K, gains, np.zeros(len(gains)))
     tau, nu = np.full(gains.shape, _LEAST_TAU), np.zeros(gains.shape)
-    A, a = _given_sites(K, tau, nu)
-    log_evidence = np.zeros(len(gains))
-    for sweep in range(_SWEEPS if len(X) else 0):
+    A, a, log_det = _given_sites(K, tau, nu)
+    log_evidence, live = np.zeros(len(gains)), np.arange(len(gains))
+    for _ in range(_SWEEPS):
         # A_ii = 1 / (v + 1 / tau_i) and a_i = A_ii (what was observed - m), where m and v are moments without site i
-        var = np.maximum(tau / np.einsum("cii->ci", A) - 1, 0.0) / tau + _LEAST_VARIANCE
-        mean = np.einsum("cij,cj->ci", K, a) - a * var
-        m1, v1, log_z = tilted(mean, var, gains, losses)
+        var = np.maximum(tau[live] / np.einsum("cii->ci", A[live]) - 1, 0.0) / tau[live] + _LEAST_VARIANCE
+        mean = np.einsum("cij,cj->ci", K[live], a[live]) - a[live] * var
+        m1, v1, log_z = tilted(mean, var, gains[live], losses[live])
         new_tau = np.clip(1 / v1 - 1 / var, _LEAST_TAU, _MOST_TAU)
         new_nu = m1 * (new_tau + 1 / var) - mean / var
-        change = max(_change(new_tau, tau), _change(new_nu, nu))
-        if change < _ACCURACY or sweep == _SWEEPS - 1:
-            sites = log_z + 0.5 * np.log1p(tau * var) - 0.5 * mean * a
-            log_evidence = sites.sum(axis=-1) - 0.5 * np.linalg.slogdet(_regular(K, tau))[1]
-        tau, nu = tau + _DAMPING * (new_tau - tau), nu + _DAMPING * (new_nu - nu)
-        A, a = _given_sites(K, tau, nu)
-        if change < _ACCURACY:
+        sites = log_z + 0.5 * np.log1p(tau[live] * var) - 0.5 * mean * a[live]
+        log_evidence[live] = sites.sum(axis=-1) - 0.5 * log_det[live]
+        steps_tau, steps_nu = new_tau - tau[live], new_nu - nu[live]
+        changes = np.maximum(np.abs(steps_tau) / (1 + tau[live]), np.abs(steps_nu) / (1 + np.abs(nu[live])))
+        tau[live] += _DAMPING * steps_tau
+        nu[live] += _DAMPING * steps_nu
+        A[live], a[live], log_det[live] = _given_sites(K[live], tau[live], nu[live])
+        live = live[changes.max(axis=1) >= _ACCURACY]
+        if not len(live):
             break
-    return Fitted(X, A, a, log_evidence)
+    return Fitted(A, a, log_evidence)
 
 
 def tilted(
@@ -170,18 +201,15 @@ def _around(
 
 def _given_sites(
     K: Float[np.ndarray, "c n n"], tau: Float[np.ndarray, "c n"], nu: Float[np.ndarray, "c n"]
-) -> tuple[Float[np.ndarray, "c n n"], Float[np.ndarray, "c n"]]:
-    """Return A = (K + diag(1 / tau))^-1, and A applied to what was observed, nu / tau."""
-    root, inverse = np.sqrt(tau), np.linalg.inv(_regular(K, tau))
-    inverse = 0.5 * (inverse + np.swapaxes(inverse, 1, 2))
-    return root[:, :, None] * inverse * root[:, None, :], root * np.einsum("cij,cj->ci", inverse, nu / root)
-
-
-def _regular(K: Float[np.ndarray, "c n n"], tau: Float[np.ndarray, "c n"]) -> Float[np.ndarray, "c n n"]:
-    """Return I + sqrt(tau) K sqrt(tau), which is never near singular."""
+) -> tuple[Float[np.ndarray, "c n n"], Float[np.ndarray, "c n"], Float[np.ndarray, " c"]]:
+    """Return A = (K + diag(1 / tau))^-1, A applied to what was observed, nu / tau, and log det (I + K tau)."""
     root = np.sqrt(tau)
-    return np.asarray(np.eye(K.shape[-1]) + root[:, :, None] * K * root[:, None, :])
-
-
-def _change(new: Float[np.ndarray, "c n"], old: Float[np.ndarray, "c n"]) -> float:
-    return float((np.abs(new - old) / (1.0 + np.abs(old))).max())
+    regular = np.eye(K.shape[-1]) + root[:, :, None] * K * root[:, None, :]  # never near singular
+    inverse, log_det = np.empty_like(K), np.empty(len(K))
+    for c, each in enumerate(regular):
+        factor, _ = dpotrf(each.T, lower=True)
+        log_det[c] = 2 * np.log(factor.diagonal()).sum()
+        lower, _ = dpotri(factor, lower=True)  # above its diagonal are zeros
+        inverse[c] = lower + lower.T
+        np.einsum("ii->i", inverse[c])[:] /= 2
+    return root[:, :, None] * inverse * root[:, None, :], root * np.einsum("cij,cj->ci", inverse, nu / root), log_det

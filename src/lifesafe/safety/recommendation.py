@@ -8,7 +8,6 @@ import numpy as np
 
 from lifesafe.journal.events import Point
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import moments, risks
 from lifesafe.safety.problem import Target
 
 EPISODES = 8
@@ -53,17 +52,13 @@ def fit_targets(beliefs: Beliefs) -> tuple[Recommendation, ...]:
     known = [point for point in known if (beliefs.own[point].means[1:] <= np.array(beliefs.problem.limits)).all()]
     if not known:
         return ()
-    Z = beliefs.problem.scaled(known)
-    at = moments(beliefs, Z)
-    risk, (mean, sd) = risks(beliefs, at, len(Z)), beliefs.reward.moments(Z)
+    found = beliefs.expect(known)
+    risk, mean = found.risks(), found.reward
     most = 1.0 if beliefs.problem.promise == "total" else _RISK * beliefs.problem.delta
     if beliefs.problem.promise == "trial" and not (risk <= most).any():
         most = beliefs.problem.delta / 2  # what has paid may be served, if nothing better is known
-    order = sorted(np.flatnonzero(risk <= most), key=lambda i: (-(mean[i] - _CAUTION * sd[i]), i))
-    quantiles = np.zeros((len(beliefs.costs), len(Z)))
-    for k, (cost, pair) in enumerate(zip(beliefs.costs, at, strict=True)):
-        if cost is not None and pair is not None:
-            quantiles[k] = cost.quantiles(*pair, (0.95,))[0] * beliefs.problem.limits[k]
+    order = sorted(np.flatnonzero(risk <= most), key=lambda i: (-(mean[i] - _CAUTION * found.reward_sd[i]), i))
+    (quantiles,) = found.quantiles((0.95,)) * np.array(beliefs.problem.limits)
     return tuple(
         Recommendation(
             point=known[i],
@@ -71,7 +66,7 @@ def fit_targets(beliefs: Beliefs) -> tuple[Recommendation, ...]:
             means=tuple(beliefs.own[known[i]].means.tolist()),
             episodes=beliefs.own[known[i]].episodes,
             risk=float(risk[i]),
-            expected=tuple(quantiles[:, i].tolist()),
+            expected=tuple(quantiles[i].tolist()),
             modeled=float(mean[i]),
         )
         for i in order

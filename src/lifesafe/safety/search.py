@@ -29,7 +29,6 @@ from lifesafe.safety import choice, newcomers
 from lifesafe.safety.beliefs import Beliefs, Books, opened_problem, step
 from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.choice import Choice, Done
-from lifesafe.safety.ledger import moments, risks
 from lifesafe.safety.problem import Problem, Target, floats
 from lifesafe.safety.recommendation import Recommendation, fit_targets, recommend
 
@@ -309,8 +308,7 @@ class SafeOptimizer:
         history = History()
         history.__dict__ |= self._history.__dict__ | {"trials": {**self._history.trials, tried.number: supposed}}
         beliefs = Beliefs(self._problem, history, self._books.account)
-        at = moments(beliefs, self._problem.scaled([tried.center]))
-        return bool(np.all(risks(beliefs, at, 1) >= _HOPELESS))
+        return bool(beliefs.expect([tried.center]).risks()[0] >= _HOPELESS)
 
     def record(self, event: Event) -> Record:
         """Record what happened in operation; for `lifesafe.operation`, which owns those events."""

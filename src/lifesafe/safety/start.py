@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from lifesafe.journal.events import Point
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import FIRST_EPISODES, moments, risks
+from lifesafe.safety.ledger import FIRST_EPISODES
 
 _DOUBTFUL, _FAILED = 0.5, 0.95  # risk at which a start is given up for the next one, and at which it is given up
 _TWICE = 2 * FIRST_EPISODES  # episodes after which a start that is still in doubt is left for the next, if there is one
@@ -32,8 +30,7 @@ def current_start(beliefs: Beliefs) -> tuple[int, Point] | None:
     if not failed and not begun:
         return 0, left[0]
     failed = [*failed, *begun]
-    at = moments(beliefs, beliefs.problem.scaled(left))
-    return len(failed), left[int(risks(beliefs, at, len(left)).argmin())]
+    return len(failed), left[int(beliefs.expect(left).risks().argmin())]
 
 
 def why_none_is_left(beliefs: Beliefs) -> str:
@@ -57,5 +54,4 @@ def _has_failed(beliefs: Beliefs, point: Point, risk: float) -> bool:
         return False
     if point in beliefs.withdrawn:
         return True
-    at = moments(beliefs, beliefs.problem.scaled([point]))
-    return bool(np.all(risks(beliefs, at, 1) >= risk))
+    return bool(beliefs.expect([point]).risks()[0] >= risk)

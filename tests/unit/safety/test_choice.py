@@ -14,7 +14,7 @@ from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.choice import Choice, Done, choose, forecasts
-from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, moments, risks
+from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES
 from unit.safety.machines import LIMIT, START, asked, happened, listed, plain, problem, run, run_until, tell_all
 
 SLACK = 1e-9
@@ -144,7 +144,7 @@ def test_what_a_trial_is_charged_is_the_risk_of_what_pays_with_it(searches: dict
     kinds = {"again": 0, "in full": 0, "a step": 0}
     for before, made in decisions(searches, name):
         center, alone = made.targets[0], len(made.targets) == 1
-        (risk,) = risks(before, moments(before, before.problem.scaled([center])), 1)
+        (risk,) = before.expect([center]).risks()
         if center in before.paid:
             assert made.paid == ()
             assert not alone or made.charge == 0.0
@@ -160,7 +160,7 @@ def test_what_a_trial_is_charged_is_the_risk_of_what_pays_with_it(searches: dict
         else:  # the start pays with the first trial, and the center on top if it is another
             assert made.paid[0] in before.problem.starts
             assert set(made.paid) == {made.paid[0], center}
-            (of_start,) = risks(before, moments(before, before.problem.scaled([made.paid[0]])), 1)
+            (of_start,) = before.expect([made.paid[0]]).risks()
             assert made.charge >= of_start * (1 - 1e-6)
     assert kinds["a step"] + kinds["in full"] > 0
 
@@ -169,7 +169,7 @@ def test_what_a_trial_is_charged_is_the_risk_of_what_pays_with_it(searches: dict
 def test_no_center_is_more_doubtful_than_half_of_delta(searches: dict[str, Any], name: str) -> None:
     for before, made in decisions(searches, name):
         if before.paid:
-            (risk,) = risks(before, moments(before, before.problem.scaled(made.targets[:1])), 1)
+            (risk,) = before.expect(made.targets[:1]).risks()
             assert risk <= max(before.problem.delta / 2, made.allowance) * (1 + 1e-6)
 
 
@@ -177,8 +177,7 @@ def test_no_center_is_more_doubtful_than_half_of_delta(searches: dict[str, Any],
 def test_forecasts_are_those_of_the_beliefs_before_the_trial(searches: dict[str, Any], name: str) -> None:
     for before, made in decisions(searches, name)[:3]:
         assert made.forecasts == forecasts(before, made.targets)
-        at = before.problem.scaled(made.targets)
-        assert [each.risk for each in made.forecasts] == pytest.approx(risks(before, moments(before, at), len(at)))
+        assert [each.risk for each in made.forecasts] == pytest.approx(before.expect(made.targets).risks())
         for each in made.forecasts:
             low, high = before.problem.rewards  # type: ignore[misc]
             assert low - (high - low) <= each.reward[0] <= high + (high - low)
@@ -200,16 +199,14 @@ def test_a_start_in_doubt_is_tried_in_tens_until_its_risk_fits() -> None:
     while optimizer.stage == "start":
         before = optimizer.beliefs
         if before.own:
-            (risk,) = risks(before, moments(before, before.problem.scaled(before.problem.starts)), 1)
+            (risk,) = before.expect(before.problem.starts).risks()
             assert risk > 0.025
             seen.append(risk)
         tell_all(optimizer, 100, 0)
     counts = [len(each.tickets) for each in asked(optimizer, "start")]
     assert counts == [30] + [10] * len(seen)
     assert len(seen) > 2
-    (risk,) = risks(
-        optimizer.beliefs, moments(optimizer.beliefs, optimizer.problem.scaled(optimizer.problem.starts)), 1
-    )
+    (risk,) = optimizer.beliefs.expect(optimizer.problem.starts).risks()
     assert risk <= 0.025
 
 

@@ -16,7 +16,6 @@ from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.betting import Bet
-from lifesafe.safety.ledger import moments, risks
 from properties.runs import System, advance, system, until
 
 LIMIT = 20.0
@@ -38,8 +37,7 @@ def tell(optimizer: SafeOptimizer, cost: Callable[[Any], float], episodes: int |
 
 
 def risk_of(beliefs: Beliefs, target: Returns) -> float:
-    Z = beliefs.problem.scaled([tuple(target)])
-    return float(risks(beliefs, moments(beliefs, Z), 1)[0])
+    return float(beliefs.expect([tuple(target)]).risks()[0])
 
 
 def at_most(level: float, runs: int) -> int:

@@ -12,10 +12,6 @@ from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.ledger import (
     FIRST_EPISODES,
     allowance,
-    lottery_risks,
-    moments,
-    risks,
-    rows_of,
     start_allowance,
     step_risks,
 )
@@ -40,9 +36,9 @@ def covariance(Z: np.ndarray, X: np.ndarray, q: int) -> np.ndarray:
 
 def draws(cost: Cost, Z: np.ndarray, seed: int = 0) -> list[np.ndarray]:
     """Return mean costs at some targets, drawn from the joint posterior of every component."""
-    rng, found, fitted = np.random.default_rng(seed), [], cost.fitted
+    rng, found, fitted, X = np.random.default_rng(seed), [], cost.fitted, cost.sums.X
     for c in range(len(fitted.a)):
-        k = covariance(Z, fitted.X, c % 2)
+        k = covariance(Z, X, c % 2)
         joint = covariance(Z, Z, c % 2) - k @ fitted.A[c] @ k.T + 1e-9 * np.eye(len(Z))
         normal = rng.standard_normal((DRAWS // 2, len(Z)))
         f = np.concatenate([normal, -normal]) @ np.linalg.cholesky(joint).T
@@ -53,10 +49,10 @@ def draws(cost: Cost, Z: np.ndarray, seed: int = 0) -> list[np.ndarray]:
 def probabilities(beliefs: Beliefs, Z: np.ndarray, event: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the probability of each of several events, with the weights that make it larger, summed over the costs."""
     total = np.zeros(1)
-    for k, cost in enumerate(beliefs.costs):
+    for k, cost in enumerate(beliefs.model.costs):
         assert cost is not None
         shares = np.array([event(m).mean(axis=0) for m in draws(cost, Z, seed=k)])
-        total = total + np.maximum(cost.weights @ shares, cost.careful @ shares)
+        total = total + (cost.weights @ shares).max(axis=0)
     return np.minimum(total, 1.0)
 
 
@@ -95,12 +91,12 @@ def cloud(beliefs: Beliefs, count: int = 12) -> np.ndarray:
 def test_the_risk_of_a_target_is_that_of_the_posterior(searches: dict[str, Beliefs], case: str) -> None:
     beliefs = searches[case]
     Z = cloud(beliefs)
-    found = risks(beliefs, moments(beliefs, Z), len(Z))
+    found = beliefs.model.expect(Z).risks()
     assert found.min() < 0.02
     assert found.max() > 0.2
     assert found == pytest.approx(probabilities(beliefs, Z, lambda m: m > 1), **TOLERANCE)
     # Of another limit, too: here of three quarters.
-    found = risks(beliefs, moments(beliefs, Z), len(Z), 0.75)
+    found = beliefs.model.expect(Z).risks(0.75)
     assert found == pytest.approx(probabilities(beliefs, Z, lambda m: m > 0.75), **TOLERANCE)
 
 
@@ -111,8 +107,8 @@ def test_what_a_scout_adds_is_that_the_center_keeps_the_limits_and_the_lottery_d
 ) -> None:
     beliefs = searches[case]
     Z = cloud(beliefs)
-    z = Z[np.argmin(np.abs(risks(beliefs, moments(beliefs, Z), len(Z)) - 0.1))]  # a center in some doubt
-    found = lottery_risks(beliefs, z, Z, moments(beliefs, z[None]), moments(beliefs, Z), share)
+    z = Z[np.argmin(np.abs(beliefs.model.expect(Z).risks() - 0.1))]  # a center in some doubt
+    found = beliefs.model.expect(Z).added_to(beliefs.model.expect(z[None]), share)
     assert found.max() > 0.03
 
     def breaks(m: np.ndarray) -> np.ndarray:
@@ -128,7 +124,7 @@ def test_what_a_step_adds_is_that_it_breaks_a_limit_and_the_nearest_that_has_pai
     beliefs = searches[case]
     Z = cloud(beliefs)
     paid = np.vstack([beliefs.problem.scaled(sorted(beliefs.paid)), Z[4], Z[8]])
-    found = step_risks(beliefs, paid, Z, moments(beliefs, Z))
+    found = step_risks(beliefs.model.expect(paid), beliefs.model.expect(Z))
     nearest = [int(np.abs(paid - z).max(axis=1).argmin()) for z in Z]
     assert len(set(nearest)) > 2
 
@@ -138,28 +134,32 @@ def test_what_a_step_adds_is_that_it_breaks_a_limit_and_the_nearest_that_has_pai
     true = probabilities(beliefs, np.vstack([paid, Z]), steps)
     assert found == pytest.approx(true, **TOLERANCE)
     assert found[4] < 1e-3 < 0.05 < found.max()  # the fifth is where somebody has paid
-    assert (found <= risks(beliefs, moments(beliefs, Z), len(Z)) + TOLERANCE["abs"]).all()
+    assert (found <= beliefs.model.expect(Z).risks() + TOLERANCE["abs"]).all()
 
 
 def test_rows_are_those_of_the_chosen_targets(searches: dict[str, Beliefs]) -> None:
     beliefs = searches["two costs"]
     Z, chosen = cloud(beliefs), np.array([5, 2, 2])
-    for some, all_of_them in zip(rows_of(moments(beliefs, Z), chosen), moments(beliefs, Z[chosen]), strict=True):
-        assert some is not None
-        assert all_of_them is not None
-        np.testing.assert_allclose(some, all_of_them, rtol=1e-9, atol=1e-12)
+    some, same = beliefs.model.expect(Z).rows(chosen), beliefs.model.expect(Z[chosen])
+    np.testing.assert_allclose(some.risks(), same.risks(), rtol=1e-9)
+    np.testing.assert_allclose(some.reward_sd, same.reward_sd, rtol=1e-9)
+    for one, other in zip(some.at, same.at, strict=True):
+        assert one is not None
+        assert other is not None
+        np.testing.assert_allclose(one.means, other.means, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(one.explained, other.explained, rtol=1e-9, atol=1e-12)
 
 
 def test_no_risk_of_several_costs_is_more_than_certain(searches: dict[str, Beliefs]) -> None:
     beliefs, Z = searches["two costs"], np.array([[0.5, 1.0, 1.0]])
-    assert risks(beliefs, moments(beliefs, Z), 1, 0.001)[0] == pytest.approx(1.0, abs=0.01)
+    assert beliefs.model.expect(Z).risks(0.001)[0] == pytest.approx(1.0, abs=0.01)
 
 
 def test_a_cost_that_is_sure_has_no_risk() -> None:
     beliefs = run(SafeOptimizer(problem(stop_at=19.0)), free, 2).beliefs
     Z = cloud(beliefs)
-    assert beliefs.costs == (None,)
-    assert not risks(beliefs, moments(beliefs, Z), len(Z)).any()
+    assert beliefs.model.costs == (None,)
+    assert not beliefs.model.expect(Z).risks().any()
 
 
 def test_an_allowance_is_an_even_share_of_what_is_left() -> None:
@@ -205,7 +205,7 @@ def test_the_charge_of_a_start_is_its_risk() -> None:
         before = optimizer.beliefs
     asked = optimizer.history.trials[trial.number].asked  # type: ignore[union-attr]
     start = before.problem.scaled(before.problem.starts)
-    (risk,) = risks(before, moments(before, start), 1)
+    (risk,) = before.model.expect(start).risks()
     assert asked.paid[0] == before.problem.starts[0]
     assert risk <= asked.charge <= asked.allowance
     assert risk > allowance(before)  # more than a trial may have, and less than a start may

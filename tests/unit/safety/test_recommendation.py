@@ -52,8 +52,8 @@ def test_nothing_that_is_fit_is_left_out(optimizer: SafeOptimizer) -> None:
 
 
 def test_the_best_earns_the_most_for_sure(optimizer: SafeOptimizer) -> None:
-    Z = optimizer.problem.scaled([each.point for each in optimizer.fit])
-    mean, sd = optimizer.beliefs.reward.moments(Z)
+    found = optimizer.beliefs.expect([each.point for each in optimizer.fit])
+    mean, sd = found.reward, found.reward_sd
     assert (np.diff(mean - sd) <= 1e-12).all()
     assert optimizer.best == optimizer.fit[0]
     assert [each.modeled for each in optimizer.fit] == pytest.approx(mean)

@@ -264,8 +264,8 @@ def test_a_cost_that_is_sure_is_not_modeled_and_the_other_is(promise: str) -> No
     )
     optimizer = run(SafeOptimizer(given), machine)
     assert given.sure == (True, False)
-    assert optimizer.beliefs.costs[0] is None
-    assert optimizer.beliefs.costs[1] is not None
+    assert optimizer.beliefs.model.costs[0] is None
+    assert optimizer.beliefs.model.costs[1] is not None
     assert all(tried.asked.forecasts[0].costs[0] == (0.0, 0.0) for tried in optimizer.trials)
     assert optimizer.best is not None
     if promise == "total":

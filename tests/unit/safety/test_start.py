@@ -10,7 +10,6 @@ from lifesafe.journal.events import Point
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
 from lifesafe.safety.certificate import check_start, start_episodes
-from lifesafe.safety.ledger import moments, risks
 from lifesafe.safety.start import current_start
 from unit.safety.machines import free, listed, problem, run_until, tell_all
 
@@ -33,7 +32,7 @@ def tell(optimizer: SafeOptimizer, cost: float) -> Point:
 
 def risk_of(optimizer: SafeOptimizer, point: Point) -> float:
     beliefs = optimizer.beliefs
-    return float(risks(beliefs, moments(beliefs, beliefs.problem.scaled([point])), 1)[0])
+    return float(beliefs.expect([point]).risks()[0])
 
 
 def test_the_start_that_was_named_first_is_tried_first() -> None:

@@ -250,7 +250,7 @@ class Reading:
     ) -> Float[np.ndarray, " r"]:
         mean = totals / n
         var = np.maximum(squares - n * mean**2, 0.0) / max(n - 1, 1)
-        phis = np.array([0.0 if cost is None else cost.phi for cost in self.beliefs.costs])
+        phis = np.array([0.0 if cost is None else cost.phi for cost in self.beliefs.model.costs])
         spread = np.array([self._reward_variance, *(phis * self.problem.limits * mean[1:])])
         return np.asarray(2 * np.sqrt(np.maximum(var, spread) / n))
 

@@ -10,7 +10,6 @@ from lifesafe.report.page.reading import Reading
 from lifesafe.report.page.svg import HALF, Chart, legend, padded
 from lifesafe.report.page.wording import axis_text, number, plural
 from lifesafe.safety.beliefs import Own
-from lifesafe.safety.ledger import moments
 
 _POINTS = 60  # of a line
 _LEVELS = (0.05, 0.95)  # quantiles of a mean cost that are drawn
@@ -100,8 +99,8 @@ def line_legend(reading: Reading) -> str:
 def _reward(reading: Reading, along: int) -> str:
     x, Z = _along(reading, along)
     low, high = reading.problem.rewards  # type: ignore[misc]  # made so by the problem
-    mean, sd = (value * (high - low) for value in reading.beliefs.reward.moments(Z))
-    mean = mean + low
+    found = reading.beliefs.model.expect(Z)
+    mean, sd = low + (high - low) * found.reward, (high - low) * found.reward_sd
     here = _on_line(reading, along)
     measured = [float(reading.beliefs.own[point].means[0]) for point in here]
     chart = _chart(reading, along, "reward", padded([*(mean - 2 * sd), *(mean + 2 * sd), *measured]), "reward")
@@ -115,11 +114,8 @@ def _costs(reading: Reading, along: int) -> str:
     """Return the chart of the costs, each as a share of its limit."""
     x, Z = _along(reading, along)
     several, limits = len(reading.problem.limits) > 1, reading.problem.limits
-    pairs = [
-        (k, cost.quantiles(*pair, _LEVELS))
-        for k, (cost, pair) in enumerate(zip(reading.beliefs.costs, moments(reading.beliefs, Z), strict=True))
-        if cost is not None and pair is not None
-    ]
+    found = reading.beliefs.model.expect(Z).quantiles(_LEVELS)
+    pairs = [(k, found[..., k]) for k, cost in enumerate(reading.beliefs.model.costs) if cost is not None]
     scale = 1.0 if several else limits[0]
     values = [float(value) for _, bands in pairs for value in bands[-1] * scale]
     top = 1.06 * max(1.3 * scale, min(max(values, default=0.0), _TALL * scale))
