@@ -124,8 +124,8 @@ def _propose(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     problem = beliefs.problem
     rng = generator(problem.seed, "proposals", len(beliefs.history.trials) + 1)
     if problem.targets is not None:
-        since = _since_test(beliefs)
-        points = [point for point in problem.targets if point not in beliefs.bets and point not in since]
+        known = beliefs.bets.keys() | _proposals(beliefs)
+        points = [point for point in problem.targets if point not in known]
     else:
         X = problem.scaled(beliefs.tried)
         anywhere = rng.random((CANDIDATES, len(problem.names)))

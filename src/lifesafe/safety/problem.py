@@ -37,6 +37,7 @@ INCIDENT = 3.0
 EPISODES = 150
 """Real episodes that a search takes at most, unless told otherwise."""
 MOST_COSTS, MOST_AXES, MOST_EPISODES = 4, 6, 10_000
+_SAME = 1e-9  # of every axis: targets that lie closer are one
 _HUGE = 1e30  # no size is larger, and none smaller than one over it
 _HIGHEST = 3.0  # target cost of a box from logs, in limits
 _START_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
@@ -323,6 +324,11 @@ class Problem:
     def _check_list(self, targets: tuple[Point, ...]) -> None:
         if len(set(targets)) < 2:
             raise ConfigError("Got fewer than two targets to choose from; there is nothing to search.")
+        if np.ptp(self.scaled(targets), axis=0).max() < _SAME:
+            raise ConfigError(
+                f"All targets lie within {_SAME:g} of every axis; there is nothing to search. Let the axes span the"
+                " targets."
+            )
         for start in self.starts:
             if start not in targets:
                 raise ConfigError(f"The start {self.target(start)!r} is none of the targets; add it to them.")
@@ -334,11 +340,14 @@ def floats(values: float | Iterable[float]) -> tuple[float, ...]:
     Raises:
         ConfigError: If they are no numbers.
     """
+    several = values if isinstance(values, Iterable) and not isinstance(values, str | bytes) else (values,)
     try:
-        many = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-        return tuple(float(v) for v in values) if many else (float(values),)  # type: ignore[union-attr, arg-type]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"Got {values!r}; give a number, or a list of numbers.") from error
+        found = [None if isinstance(v, str | bytes | bool | np.bool_) else float(v) for v in several]
+    except (TypeError, ValueError, OverflowError):
+        found = [None]
+    if None in found:
+        raise ConfigError(f"Got {values!r}; give a number, or a list of numbers.")
+    return tuple(v for v in found if v is not None)
 
 
 def _number(name: str, value: Any) -> float:

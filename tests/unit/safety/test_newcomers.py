@@ -10,6 +10,7 @@ import pytest
 
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import events as e
+from lifesafe.journal.events import Point
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS, Account
@@ -145,6 +146,17 @@ def test_a_newcomer_whose_episodes_are_told_in_part_gets_the_others_later() -> N
     again = run_until(optimizer, "newcomer").ask()
     assert again is not None
     assert again.targets[0] == trial.targets[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nobody_of_a_list_is_looked_at_twice(seed: int) -> None:
+    optimizer = run(SafeOptimizer(listed(**TOTAL)), stopped, seed=seed)
+    looks: dict[Point, int] = {}
+    for tried in optimizer.history.told:
+        if tried.asked.stage == "newcomer":
+            looks[tried.center] = looks.get(tried.center, 0) + tried.was_told
+    assert len(looks) > 3
+    assert set(looks.values()) <= set(range(1, TRIES + 1))
 
 
 def test_a_search_is_over_when_nobody_is_likely_to_earn_more() -> None:

@@ -84,6 +84,12 @@ REFUSED = {
         "stop_at = 40 is never reached: no episode can cost more than 30",
     ),
     "one target": ({"targets": [START, START]}, "Got fewer than two targets to choose from"),
+    "targets that are one": (
+        {"targets": [START, Returns(100, 1e-9)]},
+        "All targets lie within 1e-09 of every axis; there is nothing to search",
+    ),
+    "a limit in quotes": ({"limits": "20"}, "Got '20'; give a number, or a list of numbers"),
+    "a limit that is a yes": ({"limits": [20, True]}, r"Got \[20, True\]; give a number, or a list of numbers"),
     "a start that is not listed": (
         {"targets": [Returns(0, 0), Returns(50, 0)]},
         r"The start Returns\(reward=100.0, costs=\(0.0,\)\) is none of the targets; add it to them",
