@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from lifesafe._files import write_atomic
-from lifesafe.collection.shards import read_returns
 from lifesafe.data.dsrl import read_dsrl
+from lifesafe.lab.collection.shards import read_returns
 
 RESULTS = Path(__file__).resolve().parent / "results" / "collection"
 LEVELS = (0, 10, 20, 40)

@@ -13,8 +13,8 @@ from pathlib import Path
 from lifesafe._files import write_atomic
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.data.luck import MOST, luck
-from lifesafe.environments import task as find_task
 from lifesafe.safety import Problem
+from lifesafe.systems import task as find_task
 
 RESULT = Path(__file__).resolve().parent / "results" / "luck.md"
 LIMITS = (10.0, 20.0, 40.0)

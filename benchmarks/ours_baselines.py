@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 from osrl_import import timed
 from protocol import serve
 
-from lifesafe.baselines import BCQLagConfig, BEARLagConfig, COptiDICEConfig, CPQConfig
 from lifesafe.data import Dataset
+from lifesafe.lab.baselines import BCQLagConfig, BEARLagConfig, COptiDICEConfig, CPQConfig
 
 CONFIGS = {"bcq-lag": BCQLagConfig, "bear-lag": BEARLagConfig, "cpq": CPQConfig, "coptidice": COptiDICEConfig}
 

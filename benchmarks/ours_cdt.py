@@ -12,7 +12,7 @@ from osrl_import import timed
 from protocol import serve
 
 from lifesafe.data import Dataset
-from lifesafe.policies.cdt import CDTConfig
+from lifesafe.policies.cdt.learner import CDTConfig
 from lifesafe.returns import Returns
 
 # Batches count segments of OSRL's 10 steps; ours get the same number of steps in segments of their own length.

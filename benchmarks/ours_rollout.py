@@ -14,14 +14,14 @@ sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 from protocol import serve
 
 from lifesafe.data import Dataset
-from lifesafe.environments.evaluation import Evaluator
-from lifesafe.environments.registry import task as find_task
-from lifesafe.policies.cdt import CDT, CDTConfig
-from lifesafe.policies.cdt_network import Sizes
+from lifesafe.policies.cdt.learner import CDT, CDTConfig
+from lifesafe.policies.cdt.network import Sizes
 from lifesafe.policies.osrl import weights_from_osrl
 from lifesafe.policies.scaling import Scaling
 from lifesafe.policies.training import train
 from lifesafe.returns import Returns
+from lifesafe.systems.evaluation import Evaluator
+from lifesafe.systems.registry import task as find_task
 
 WAYS = {
     "in process": {},

@@ -23,8 +23,8 @@ from rich.progress import track
 
 from lifesafe._files import write_atomic
 from lifesafe._random import generator, integer
-from lifesafe.environments.behaviors import Behavior, collect, drive
-from lifesafe.environments.point_circle import PointCircle
+from lifesafe.systems.simulators.behaviors import Behavior, collect, drive
+from lifesafe.systems.simulators.point_circle import PointCircle
 
 RESULTS = Path(__file__).resolve().parent / "results" / "point_circle"
 LIMITS = (0.0, 10.0, 20.0, 40.0, math.inf)

@@ -34,17 +34,17 @@ from rich.console import Console
 from rich.progress import Progress
 
 from lifesafe._random import integer
-from lifesafe.benchmark.suite import PLS, Job, load_suite
 from lifesafe.data import Dataset, read_dsrl
-from lifesafe.environments import Evaluator, Task
-from lifesafe.environments import task as find_task
-from lifesafe.environments.evaluation import episode_seeds
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import JOURNAL, read_records
-from lifesafe.lifetime import Lifetime, Search
+from lifesafe.lab.benchmark.suite import PLS, Job, load_suite
+from lifesafe.life import Lifetime, Search
 from lifesafe.policies import CDTConfig, LearnerConfig, load, train
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
+from lifesafe.systems import Evaluator, Task
+from lifesafe.systems import task as find_task
+from lifesafe.systems.evaluation import episode_seeds
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TASKS = ("PointCircle", "HopperVelocity", "CarCircle", "AntCircle")

@@ -21,9 +21,9 @@ import numpy as np
 
 from contest import Worker, machine, where
 from lifesafe.data import read_dsrl
-from lifesafe.environments.evaluation import Evaluator
-from lifesafe.environments.registry import task as find_task
 from lifesafe.returns import Returns
+from lifesafe.systems.evaluation import Evaluator
+from lifesafe.systems.registry import task as find_task
 
 HERE = Path(__file__).resolve().parent
 REMEDY = "`make bench-rollout` makes it"

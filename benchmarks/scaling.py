@@ -1,6 +1,6 @@
 """What the comparison costs: the parts of its jobs measured, predictions beside reality, hundreds of jobs on Ray.
 
-    python benchmarks/scaling.py costs    # measures src/lifesafe/benchmark/costs.toml, which `lifesafe bench plan` uses
+    python benchmarks/scaling.py costs    # measures src/lifesafe/lab/benchmark/costs.toml, which `lifesafe bench plan` uses
     python benchmarks/scaling.py smoke    # the smoke suite in 1 and 2 processes and on Ray, beside the prediction
     python benchmarks/scaling.py cluster  # all jobs of the paper suite on Ray; they sleep, an hour of work for a second
 
@@ -29,18 +29,18 @@ import numpy as np
 
 from cdt import random_data
 from lifesafe._config import to_plain, toml_text
-from lifesafe.benchmark.cluster import RayTasks, run_remotely
-from lifesafe.benchmark.costs import measured_costs
-from lifesafe.benchmark.plan import Outlook, estimates, outlook
-from lifesafe.benchmark.processes import Processes
-from lifesafe.benchmark.results import ROWS, Row
-from lifesafe.benchmark.runner import Event, Pool, run_suite
-from lifesafe.benchmark.suite import PLS, Job, Suite, load_suite
+from lifesafe.lab.benchmark.cluster import RayTasks, run_remotely
+from lifesafe.lab.benchmark.costs import measured_costs
+from lifesafe.lab.benchmark.plan import Outlook, estimates, outlook
+from lifesafe.lab.benchmark.processes import Processes
+from lifesafe.lab.benchmark.results import ROWS, Row
+from lifesafe.lab.benchmark.runner import Event, Pool, run_suite
+from lifesafe.lab.benchmark.suite import PLS, Job, Suite, load_suite
 
 if TYPE_CHECKING:
     from lifesafe.data import Dataset
-    from lifesafe.environments import Task
     from lifesafe.policies import LearnerConfig
+    from lifesafe.systems import Task
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -52,8 +52,8 @@ REPETITIONS = 3
 LEAST_SECONDS = 0.4  # of a repetition
 START = """
 from pathlib import Path
-from lifesafe.benchmark.jobs import run_job
-from lifesafe.benchmark.suite import Grid, Suite
+from lifesafe.lab.benchmark.jobs import run_job
+from lifesafe.lab.benchmark.suite import Grid, Suite
 suite = Suite("start", Grid(tasks=("PointCircle",), methods=("bc-all",), seeds=1, episodes=1), {"bc-all": {"steps": 1}})
 run_job(suite.jobs()[0], suite, None, Path("job"))
 """
@@ -382,9 +382,9 @@ def costs() -> dict[str, Any]:
     """Return what parts cost in processor time of one thread, which other jobs on the machine disturb less."""
     import torch
 
-    from lifesafe.baselines.catalogue import METHODS
     from lifesafe.data import Dataset
-    from lifesafe.environments import tasks
+    from lifesafe.lab.baselines.catalogue import METHODS
+    from lifesafe.systems import tasks
 
     torch.set_num_threads(1)
     dataset = Dataset.from_arrays(**random_data())
@@ -415,7 +415,7 @@ def costs() -> dict[str, Any]:
 
 def configs() -> Iterator[tuple[str, Any]]:
     """Return the settings of all methods, their own and those of the suites, by batch and width."""
-    from lifesafe.baselines.catalogue import METHODS
+    from lifesafe.lab.baselines.catalogue import METHODS
 
     seen = set()
     suites = [load_suite(name) for name in ("paper", "cpu", "smoke")]
@@ -434,7 +434,7 @@ def configs() -> Iterator[tuple[str, Any]]:
 
 def own(method: str) -> LearnerConfig:
     """Return a method's own settings."""
-    from lifesafe.baselines.catalogue import method_config
+    from lifesafe.lab.baselines.catalogue import method_config
 
     return method_config(method, limits=(LIMIT,), task="HopperVelocity")
 
@@ -451,7 +451,7 @@ def seconds_of_gradient(config: LearnerConfig, dataset: Dataset) -> float:
 
 def seconds_of_steps(where: Task, most: int = 200) -> float:
     """Return the processor seconds of 1000 steps of an environment, with small random actions."""
-    from lifesafe.environments import open_vector
+    from lifesafe.systems import open_vector
 
     random, rows = np.random.default_rng(0), np.arange(EPISODES)
     vector = open_vector(where, EPISODES)
@@ -474,8 +474,8 @@ def seconds_of_steps(where: Task, most: int = 200) -> float:
 
 def seconds_of_acting(config: LearnerConfig) -> float:
     """Return the processor seconds of 1000 steps of a policy on PointCircle, whose own steps cost next to nothing."""
-    from lifesafe.environments import Evaluator, task
     from lifesafe.returns import Returns
+    from lifesafe.systems import Evaluator, task
 
     where = task("PointCircle", limits=LIMIT)
     with Evaluator(config.build(where.dataset(), seed=0).policy(), where) as evaluator:
@@ -489,8 +489,8 @@ def seconds_of_acting(config: LearnerConfig) -> float:
 
 def seconds_of_trial() -> float:
     """Return the processor seconds of a trial of a safe search, besides its episodes."""
-    from lifesafe.environments import task
-    from lifesafe.lifetime import Lifetime
+    from lifesafe.life import Lifetime
+    from lifesafe.systems import task
 
     where = task("PointCircle", limits=LIMIT)
     config = load_suite("smoke").config(Job("PointCircle", "cdt", (LIMIT,), 0))

@@ -8,9 +8,9 @@ import gymnasium
 import numpy as np
 
 from lifesafe.data.recorder import Recorder
-from lifesafe.environments import Task
-from lifesafe.lifetime import Lifetime
+from lifesafe.life import Lifetime
 from lifesafe.policies import RvSConfig
+from lifesafe.systems import Task
 
 
 class Cart(gymnasium.Env):

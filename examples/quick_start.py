@@ -1,8 +1,8 @@
 """From logs to a target that may be operated, on the embedded task. Takes half a minute."""
 
 import lifesafe as ls
-from lifesafe.environments import Evaluator
 from lifesafe.policies import RvSConfig, train
+from lifesafe.systems import Evaluator
 
 task = ls.task("PointCircle", limits=20.0)
 dataset = task.dataset()

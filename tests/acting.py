@@ -12,8 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
-from lifesafe.environments import Task
 from lifesafe.returns import Returns
+from lifesafe.systems import Task
 
 
 @dataclass(frozen=True)

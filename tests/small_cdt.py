@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from lifesafe.data import Dataset
-from lifesafe.policies.cdt import CDTConfig
+from lifesafe.policies.cdt.learner import CDTConfig
 
 SMALL: dict[str, Any] = {"width": 16, "heads": 2, "layers": 2, "context": 3, "segment": 7, "batch": 8, "warmup": 0}
 

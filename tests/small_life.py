@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from lifesafe.data import Dataset
-from lifesafe.environments import task
-from lifesafe.lifetime import Lifetime, Search
-from lifesafe.policies import RvSConfig
+from lifesafe.lab.baselines import RvSConfig
+from lifesafe.life import Lifetime, Search
+from lifesafe.systems import task
 
 CONFIG = RvSConfig(steps=500, batch=256, width=32, dropout=0.0, held_out=0.0)
 SEARCH = Search(episodes=80)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lifesafe.theory.laboratory import LatticeMDP
+from theorem1 import LatticeMDP
 
 Choose = Callable[[int, int, tuple[int, ...]], np.ndarray]
 """Probability of each action, given time, state and what was earned before."""

@@ -4,9 +4,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from lifesafe.baselines import BCConfig, BCQLagConfig, BEARLagConfig, CCACConfig, COptiDICEConfig, CPQConfig
-from lifesafe.data.augmentation import AugmentationConfig
-from lifesafe.policies import CDTConfig, RvSConfig
+from lifesafe.data.relabel import AugmentationConfig
+from lifesafe.lab.baselines import (
+    BCConfig,
+    BCQLagConfig,
+    BEARLagConfig,
+    CCACConfig,
+    COptiDICEConfig,
+    CPQConfig,
+    RvSConfig,
+)
+from lifesafe.policies import CDTConfig
 
 _SMALL: dict[str, Any] = {"limits": (3.0,), "steps": 40, "batch": 32, "width": 16}
 _WITH_VAE: dict[str, Any] = {**_SMALL, "vae_width": 16}

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from lifesafe.benchmark.results import Row
+from lifesafe.lab.benchmark.results import Row
 
 ROW = Row(
     task="CarCircle",

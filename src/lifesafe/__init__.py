@@ -2,9 +2,9 @@
 
 from lifesafe import errors
 from lifesafe.data import Dataset, Episode, read_dsrl, read_minari
-from lifesafe.environments import Task, evaluate, register, task, tasks
 from lifesafe.returns import Returns
 from lifesafe.safety import Axis, Problem, SafeOptimizer, Trial
+from lifesafe.systems import Task, evaluate, register, task, tasks
 
 __all__ = [
     "Axis",

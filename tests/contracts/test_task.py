@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from lifesafe.environments import Task, tasks
+from lifesafe.systems import Task, tasks
 
 
 @pytest.fixture(params=tasks(), ids=lambda task: task.name)

@@ -13,7 +13,7 @@ from lifesafe.data import Dataset
 from lifesafe.data.dsrl import write_dsrl
 from lifesafe.journal import JOURNAL, read_records
 from lifesafe.journal import events as e
-from lifesafe.lifetime import Search
+from lifesafe.life import Search
 from lifesafe.preparation.logs import problem_from_logs
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer

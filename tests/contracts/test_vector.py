@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 from acting import Drift, drift_task
-from lifesafe.environments import Step, Task, Vector, open_vector, task
 from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.lab.collection.pool import EnvPool
+from lifesafe.lab.collection.workers import Workers
+from lifesafe.systems import Step, Task, Vector, open_vector, task
 
 SIZE, HORIZON = 4, 25
+
+
+def opened(given: Task, size: int, backend: Any, workers: int = 1) -> Vector:
+    if backend == "workers":
+        return Workers(given, size, workers=workers)
+    return EnvPool(given, size) if backend == "envpool" else open_vector(given, size, backend=backend)
 
 
 class Case(NamedTuple):
@@ -36,7 +44,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         given = replace(known, horizon=HORIZON) if request.param == "shortened" else known
     else:
         given = drift_task(horizon=HORIZON)
-    vector = open_vector(given, SIZE, workers=2, backend=backend)
+    vector = opened(given, SIZE, backend, workers=2)
     yield Case(given, vector, backend)
     vector.close()
 
@@ -146,7 +154,7 @@ def test_rows_and_seeds_must_fit(case: Case) -> None:
 
 
 def test_closing_twice_does_no_harm(case: Case) -> None:
-    vector = open_vector(case.task, 1, workers=1, backend=case.backend)
+    vector = opened(case.task, 1, case.backend)
     vector.close()
     vector.close()
 
@@ -154,7 +162,7 @@ def test_closing_twice_does_no_harm(case: Case) -> None:
 @pytest.mark.parametrize("backend", ["process", "workers"])
 def test_gymnasium_alone_gives_the_same_episode(backend: str) -> None:
     given = drift_task(horizon=HORIZON)
-    vector = open_vector(given, 2, workers=1, backend=backend)
+    vector = opened(given, 2, backend)
     environment = given.environment()
     observation, _ = environment.reset(seed=8)
     assert np.array_equal(vector.reset(np.array([1]), [8])[0], observation.astype(np.float32))
@@ -203,7 +211,7 @@ class BlindFromTheStart(Blind):
 @pytest.mark.parametrize("make", [Blind, BlindFromTheStart])
 @pytest.mark.parametrize("backend", ["process", "workers"])
 def test_an_observation_that_is_not_finite_is_blamed_on_the_environment(backend: Any, make: Any) -> None:
-    vector = open_vector(drift_task(make), 2, workers=1, backend=backend)
+    vector = opened(drift_task(make), 2, backend)
     begin_and_step(vector, [0, 2])
     with pytest.raises(
         EpisodeError, match=r"The environment of task 'Drift' gave nan as entry 1 of an observation; every"

@@ -14,7 +14,7 @@ from types import FrameType
 
 import torch
 
-from lifesafe.lifetime import Search
+from lifesafe.life import Search
 from small_life import small_life
 
 PROMISES = {

@@ -28,9 +28,17 @@ from constrained_mdp import (
     plan_of,
     play,
 )
-from lifesafe.baselines import BCConfig, BCQLagConfig, BEARLagConfig, CCACConfig, COptiDICEConfig, CPQConfig
 from lifesafe.data import Dataset
-from lifesafe.policies import CDTConfig, RvSConfig, train
+from lifesafe.lab.baselines import (
+    BCConfig,
+    BCQLagConfig,
+    BEARLagConfig,
+    CCACConfig,
+    COptiDICEConfig,
+    CPQConfig,
+    RvSConfig,
+)
+from lifesafe.policies import CDTConfig, train
 from lifesafe.returns import Returns
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lifesafe.benchmark.results import ROWS, write_rows
 from lifesafe.cli import main
+from lifesafe.lab.benchmark.results import ROWS, write_rows
 from small_results import ROW
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

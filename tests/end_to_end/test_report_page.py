@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from browser import MISSING, Browser, find_browser
-from lifesafe.report.page.document import page_html
-from lifesafe.report.page.reading import Reading
-from lifesafe.report.page.verdict import headline
+from lifesafe.report.document import page_html
+from lifesafe.report.reading import Reading
+from lifesafe.report.verdict import headline
 from lifesafe.safety import SafeOptimizer
 from report_runs import KINDS, System, operated, problem, search, searched, short, system
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lifesafe.benchmark.costs import measured_costs
-from lifesafe.benchmark.processes import Processes
-from lifesafe.benchmark.results import read_rows
-from lifesafe.benchmark.runner import Event, run_suite
-from lifesafe.benchmark.suite import Grid, Job, Suite, load_suite
 from lifesafe.cli import main
+from lifesafe.lab.benchmark.costs import measured_costs
+from lifesafe.lab.benchmark.processes import Processes
+from lifesafe.lab.benchmark.results import read_rows
+from lifesafe.lab.benchmark.runner import Event, run_suite
+from lifesafe.lab.benchmark.suite import Grid, Job, Suite, load_suite
 
 SUITE = """
 [grid]
@@ -95,7 +95,7 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(
 
 ORPHAN = """
 import multiprocessing, time
-from lifesafe.benchmark.processes import end_with_parent
+from lifesafe.lab.benchmark.processes import end_with_parent
 def job():
     end_with_parent()
     print("begun", flush=True)
@@ -206,7 +206,7 @@ def test_the_smoke_suite_runs_whole_and_its_rows_give_its_table_again(
 @pytest.mark.slow  # Ray takes its time to begin
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, tmp_path: Path) -> None:
-    from lifesafe.benchmark.cluster import RayTasks
+    from lifesafe.lab.benchmark.cluster import RayTasks
 
     chosen = load_suite(suite)
     local, remote = tmp_path / "local", tmp_path / "remote"
@@ -233,9 +233,9 @@ def test_a_machine_that_shares_no_files_gets_the_data_and_not_older_ones_of_the_
 ) -> None:
     import ray
 
-    from lifesafe.benchmark.cluster import run_remotely
     from lifesafe.data import write_dsrl
-    from lifesafe.environments import task
+    from lifesafe.lab.benchmark.cluster import run_remotely
+    from lifesafe.systems import task
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "elsewhere"))
     whole = task("PointCircle").dataset()
@@ -259,7 +259,7 @@ def test_a_machine_that_shares_no_files_gets_the_data_and_not_older_ones_of_the_
 @pytest.mark.slow  # Ray takes its time to begin
 @pytest.mark.filterwarnings("ignore")  # Ray's own
 def test_many_jobs_on_ray_begin_in_order_and_those_that_fail_or_die_are_tried_again(tmp_path: Path) -> None:
-    from lifesafe.benchmark.cluster import RayTasks
+    from lifesafe.lab.benchmark.cluster import RayTasks
 
     grid = Grid(tasks=("PointCircle",), methods=("bc-all", "bc-safe"), limits=(20.0, 40.0), seeds=8)
     suite = Suite("many", grid)

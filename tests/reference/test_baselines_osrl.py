@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lifesafe.baselines import BCQLagConfig, BEARLagConfig, COptiDICEConfig, CPQConfig
 from lifesafe.data import Dataset
+from lifesafe.lab.baselines import BCQLagConfig, BEARLagConfig, COptiDICEConfig, CPQConfig
 from lifesafe.returns import Returns
 
 ASSET = Path(__file__).parent / "assets" / "baselines_osrl.npz"

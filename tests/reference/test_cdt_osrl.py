@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from lifesafe.data import Dataset
-from lifesafe.policies.cdt import CDT, CDTConfig, CDTLearner
-from lifesafe.policies.cdt_batches import Batch
-from lifesafe.policies.cdt_network import CDTNetwork, Sizes, Steps
+from lifesafe.policies.cdt.batches import Batch
+from lifesafe.policies.cdt.learner import CDT, CDTConfig, CDTLearner
+from lifesafe.policies.cdt.network import CDTNetwork, Sizes, Steps
 from lifesafe.policies.osrl import weights_from_osrl
 from lifesafe.policies.scaling import Scaling
 from lifesafe.returns import Returns

@@ -16,12 +16,12 @@ import tyro
 from tyro.conf import Positional, UseAppendAction
 
 from lifesafe._config import nearest
-from lifesafe.cli.console import FOUND, OK, Directory, OutFile, download_bar, option, patience, print_json
+from lifesafe.console import FOUND, OK, Directory, OutFile, download_bar, option, patience, print_json
 from lifesafe.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
-    from lifesafe.data.validation import Finding
-    from lifesafe.environments import Task
+    from lifesafe.data.check import Finding
+    from lifesafe.systems import Task
 
 Names = Annotated[tuple[str, ...], Positional, option("TASK")]
 Mirrors = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="ADDRESS")]
@@ -124,7 +124,7 @@ def check(
         strict: Let warnings count as errors do.
         json: Print the findings as JSON.
     """
-    from lifesafe.data.validation import check_in_child
+    from lifesafe.data.check import check_in_child
 
     path, known = _located(file, task)
     with patience("checking"):
@@ -214,7 +214,7 @@ def _public_file(name: str) -> str:
     """Return the name of the file of DSRL that belongs to a task; a name of a file stands for itself."""
     if name.endswith((".hdf5", ".h5")):
         return name
-    import lifesafe.environments as environments
+    import lifesafe.systems as environments
 
     task = environments.task(name)
     if task.dataset_file is None:
@@ -227,7 +227,7 @@ def _public_file(name: str) -> str:
 
 def _located(file: str, task: str | None) -> tuple[Path, Task | None]:
     """Return the path that a file or a task's name stands for, and the task that it belongs to, if one is known."""
-    import lifesafe.environments as environments
+    import lifesafe.systems as environments
 
     path = Path(file).expanduser()
     by_file = {known.dataset_file: known for known in environments.tasks() if known.dataset_file}

@@ -15,8 +15,6 @@ from typing import TextIO
 import tyro
 
 from lifesafe._config import nearest
-from lifesafe.cli.bench import bench_figure, bench_plan, bench_run, bench_table
-from lifesafe.cli.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.cli.data import check, fetch, plot, summary
 from lifesafe.cli.export import export
 from lifesafe.cli.learning import alignment, collect, evaluate, train
@@ -27,8 +25,10 @@ from lifesafe.cli.report import report
 from lifesafe.cli.runs import journal_export, journal_verify
 from lifesafe.cli.settings import shell_words
 from lifesafe.cli.tasks import tasks
-from lifesafe.cli.theory import theory_budget, theory_coverage, theory_simulate, theory_theorem1
+from lifesafe.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.errors import ConfigError, GuaranteeWarning, LifesafeError
+from lifesafe.lab.commands.bench import bench_figure, bench_plan, bench_run, bench_table
+from lifesafe.lab.commands.theory import theory_budget, theory_coverage, theory_simulate
 
 _HELP = ("-h", "--help")
 
@@ -62,7 +62,6 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "bench figure": bench_figure,
     "journal verify": journal_verify,
     "journal export": journal_export,
-    "theory theorem1": theory_theorem1,
     "theory budget": theory_budget,
     "theory coverage": theory_coverage,
     "theory simulate": theory_simulate,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lifesafe.cli.console import OK, Directory, Run, patience, print_json
+from lifesafe.console import OK, Directory, Run, patience, print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.returns import Returns

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.cli.console import (
+from lifesafe.cli.settings import Settings, settings_help, with_settings
+from lifesafe.console import (
     FOUND,
     OK,
     Directory,
@@ -24,16 +25,15 @@ from lifesafe.cli.console import (
     study_bars,
     table,
 )
-from lifesafe.cli.settings import Settings, settings_help, with_settings
 from lifesafe.errors import ConfigError
 
 if TYPE_CHECKING:
     from lifesafe.data import Dataset
-    from lifesafe.environments import Task
     from lifesafe.policies import LearnerConfig
     from lifesafe.policies.learner import StoredPolicy
+    from lifesafe.systems import Task
 
-# As lifesafe.baselines.catalogue has them, which --help must not wait for.
+# As lifesafe.lab.baselines.catalogue has them, which --help must not wait for.
 Conditioned = Literal["cdt", "cdt-osrl", "dt-cost", "rvs"]
 Baseline = Literal[
     "ccac",
@@ -108,14 +108,14 @@ def train(
         log: Where metrics go.
         json: Print the outcome as JSON.
     """
-    from lifesafe.environments import task
+    from lifesafe.systems import task
 
     known = task(name, limits=limit or None)
     config = configured(method, known, settings)
     if "help" in settings:
         print(settings_help(config))
         return OK
-    from lifesafe.baselines.catalogue import needs_limit
+    from lifesafe.lab.baselines.catalogue import needs_limit
     from lifesafe.policies import progress_bar
     from lifesafe.policies import train as learn
 
@@ -169,10 +169,11 @@ def evaluate(
     """
     import numpy as np
 
-    from lifesafe.environments import evaluate as run
-    from lifesafe.environments import task
-    from lifesafe.policies import CDTConfig, RvSConfig, load
+    from lifesafe.lab.baselines import RvSConfig
+    from lifesafe.policies import CDTConfig, load
     from lifesafe.returns import Returns, returns_array
+    from lifesafe.systems import evaluate as run
+    from lifesafe.systems import task
 
     known, acting = task(name, limits=limit or None), load(policy)
     _check_fits(acting, known)
@@ -235,10 +236,10 @@ def collect(
         out: Directory of the run; unless given, runs/collect-TASK-SEED.
         json: Print the outcome as JSON.
     """
-    from lifesafe.collection import collect as gather
-    from lifesafe.collection import preset
     from lifesafe.data import read_dsrl
-    from lifesafe.environments import task
+    from lifesafe.lab.collection import collect as gather
+    from lifesafe.lab.collection import preset
+    from lifesafe.systems import task
 
     known, config = task(name), preset(name)
     if "help" in settings:
@@ -307,11 +308,11 @@ def alignment(
             runs/alignment-TASK-policies.
         json: Print mean returns at every target as JSON.
     """
-    from lifesafe.alignment.study import study, study_policies
-    from lifesafe.environments import task
-    from lifesafe.report.alignment_figure import draw_alignment
+    from lifesafe.lab.alignment.study import study, study_policies
+    from lifesafe.lab.figures.alignment import draw_alignment
     from lifesafe.report.figures import save
-    from lifesafe.report.page.wording import plural
+    from lifesafe.report.wording import plural
+    from lifesafe.systems import task
 
     if policies and (settings or method != "cdt" or seeds != _POLICIES):
         raise ConfigError(
@@ -374,7 +375,7 @@ def _check_fits(policy: StoredPolicy, task: Task) -> None:
 
 def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfig:
     """Return the settings of a method for a task and its limits, some of them changed."""
-    from lifesafe.baselines.catalogue import method_config
+    from lifesafe.lab.baselines.catalogue import method_config
 
     if any(word.partition("=")[0].strip() == "limits" for word in settings):
         raise ConfigError("limits are no setting of a method here; give them by --limit.")

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.cli.console import (
+from lifesafe.cli.learning import Conditioned, configured
+from lifesafe.cli.plan import show_plan
+from lifesafe.cli.settings import Incident, Numbers, Settings, incident_of, settings_help, shell_words
+from lifesafe.console import (
     FOUND,
     OK,
     Count,
@@ -32,19 +35,16 @@ from lifesafe.cli.console import (
     say,
     table,
 )
-from lifesafe.cli.learning import Conditioned, configured
-from lifesafe.cli.plan import show_plan
-from lifesafe.cli.settings import Incident, Numbers, Settings, incident_of, settings_help, shell_words
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.returns import Returns
 
 if TYPE_CHECKING:
-    from lifesafe.environments import Task
     from lifesafe.journal.history import Tried
-    from lifesafe.lifetime import Lifetime
-    from lifesafe.lifetime.comparison import Row
+    from lifesafe.life import Lifetime
+    from lifesafe.life.comparison import Row
     from lifesafe.safety import SafeOptimizer
     from lifesafe.safety.problem import Target
+    from lifesafe.systems import Task
 
 OptionalName = Annotated[str | None, Positional, option("[TASK]")]
 
@@ -132,7 +132,7 @@ def run(
         print(settings_help(config))
         return OK
     # Learning is loaded only now, and that takes a while: --help must not wait for it.
-    from lifesafe.lifetime import Lifetime, Search
+    from lifesafe.life import Lifetime, Search
 
     search = Search(
         delta=delta,
@@ -188,9 +188,9 @@ def demo(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the outcome as JSON.
     """
-    from lifesafe.environments import task
-    from lifesafe.lifetime import Lifetime, Search
+    from lifesafe.life import Lifetime, Search
     from lifesafe.policies import CDTConfig
+    from lifesafe.systems import task
 
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
     known, search = task("PointCircle", limits=limit), Search(delta=delta, start="calm")
@@ -225,8 +225,8 @@ def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = Fal
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the outcome as JSON.
     """
-    from lifesafe.lifetime import Lifetime
-    from lifesafe.lifetime.comparison import best_row
+    from lifesafe.life import Lifetime
+    from lifesafe.life.comparison import best_row
 
     rows: list[Row] = []
     _look_here()
@@ -270,8 +270,8 @@ def operate(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print one line of JSON per episode.
     """
-    from lifesafe.lifetime import Lifetime
-    from lifesafe.lifetime.comparison import operated_row
+    from lifesafe.life import Lifetime
+    from lifesafe.life.comparison import operated_row
 
     _look_here()
     with Lifetime.open(run, workers=workers) as life:
@@ -291,7 +291,7 @@ def _task(
     horizon: int | None,
     limits: tuple[float, ...],
 ) -> Task:
-    from lifesafe.environments import task, task_from_id
+    from lifesafe.systems import task, task_from_id
 
     _look_here()
     if (name is None) == (env is None):
@@ -321,7 +321,7 @@ def _given(task: Task, data: Path | None) -> Any:
 
 def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:
     """Train, search and operate, each as far as it is not done yet, and return what came of it."""
-    from lifesafe.lifetime.comparison import operated_row, plain_row
+    from lifesafe.life.comparison import operated_row, plain_row
     from lifesafe.policies import progress_bar
 
     if not life.has_search:
@@ -347,8 +347,8 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
 
 
 def _write_report(run: Path, path: Path) -> None:
-    from lifesafe.report.page.document import write_page
-    from lifesafe.report.page.reading import Reading
+    from lifesafe.report.document import write_page
+    from lifesafe.report.reading import Reading
 
     with patience("writing the report"):
         write_page(Reading.read(run), path)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, UseAppendAction
 
-from lifesafe.cli.console import OK, Count, Limits, Number, OutFile, option, patience, plural, print_json, say
 from lifesafe.cli.settings import Incident, Numbers, incident_of, shell_words
+from lifesafe.console import OK, Count, Limits, Number, OutFile, option, patience, plural, print_json, say
 from lifesafe.errors import ConfigError, JournalError
 from lifesafe.journal.store import JOURNAL, Record, read_records
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional
 
-from lifesafe.cli.console import FOUND, OK, Limits, Run, option, plural, print_json, say
 from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, recorded, show_plan
 from lifesafe.cli.settings import shell_words
+from lifesafe.console import FOUND, OK, Limits, Run, option, plural, print_json, say
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
 from lifesafe.journal.store import journal_path
 from lifesafe.returns import Returns

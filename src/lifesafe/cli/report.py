@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lifesafe.cli.console import OK, OutFile, Run, patience, say
+from lifesafe.console import OK, OutFile, Run, patience, say
 from lifesafe.errors import ConfigError
 
 _PAGES = (".html", ".htm")
@@ -65,10 +65,10 @@ def report(
 
 
 def _write_page(run: Path, target: Path) -> None:
-    from lifesafe.report.page.document import write_page
-    from lifesafe.report.page.promise import statement
-    from lifesafe.report.page.reading import Reading
-    from lifesafe.report.page.verdict import headline
+    from lifesafe.report.document import write_page
+    from lifesafe.report.promise import statement
+    from lifesafe.report.reading import Reading
+    from lifesafe.report.verdict import headline
 
     with patience("reading and replaying the run"):
         reading = Reading.read(run)
@@ -79,7 +79,7 @@ def _write_page(run: Path, target: Path) -> None:
 def _draw(run: Path, target: Path) -> None:
     # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
     from lifesafe.report.figures import compose, save
-    from lifesafe.report.page.reading import Reading
+    from lifesafe.report.reading import Reading
 
     reading = Reading.read(run, replay=False)
     for notice in reading.notices:
@@ -90,7 +90,7 @@ def _draw(run: Path, target: Path) -> None:
 
 
 def _serve(run: Path, port: int, *, show: bool) -> int:
-    from lifesafe.report.page.live import LiveServer
+    from lifesafe.report.live import LiveServer
 
     if not run.exists():
         raise ConfigError(f"{run} does not exist; give the directory of a run.")

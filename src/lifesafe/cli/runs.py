@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.console import OK, OutFile, Run, patience, plural, print_json, say
+from lifesafe.console import OK, OutFile, Run, patience, plural, print_json, say
 from lifesafe.journal.store import export_lines, journal_path, read_records
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import UseAppendAction
 
-from lifesafe.cli.console import option
+from lifesafe.console import option
 from lifesafe.errors import ConfigError
 from lifesafe.returns import return_names
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from lifesafe.cli.console import OK, print_json, table
+from lifesafe.console import OK, print_json, table
 
 if TYPE_CHECKING:
-    from lifesafe.environments import Task
+    from lifesafe.systems import Task
 
 # By the module that makes the environment: what people call the simulator, what must be importable, how to get it.
 _SIMULATORS = {
-    "lifesafe.environments.bullet": (
+    "lifesafe.systems.simulators.bullet": (
         "Bullet-Safety-Gym",
         ("pybullet", "bullet_safety_gym"),
         'pip install "lifesafe[bullet]", then pip install --no-deps bullet-safety-gym==1.4.0',
     ),
-    "lifesafe.environments.velocity": ("MuJoCo", ("mujoco", "gymnasium"), 'pip install "lifesafe[mujoco]"'),
+    "lifesafe.systems.simulators.velocity": ("MuJoCo", ("mujoco", "gymnasium"), 'pip install "lifesafe[mujoco]"'),
 }
 
 
@@ -26,7 +26,7 @@ def tasks(*, json: bool = False) -> int:
 
     A task is an environment with a cost, a limit on the mean cost of an episode, and where public data of it are.
     Data can be used without the simulator that a task needs to run; `lifesafe data fetch TASK` gets them. PointCircle
-    needs nothing installed. A task of your own is registered in Python: `lifesafe.environments.register(Task(...))`.
+    needs nothing installed. A task of your own is registered in Python: `lifesafe.systems.register(Task(...))`.
 
     Examples:
         lifesafe tasks
@@ -37,7 +37,7 @@ def tasks(*, json: bool = False) -> int:
     Args:
         json: Print everything known of the tasks as JSON.
     """
-    import lifesafe.environments as environments
+    import lifesafe.systems as environments
 
     known = environments.tasks()
     if json:

@@ -1,10 +1,9 @@
 """Learning from logs: policies that are told which returns to earn."""
 
-from lifesafe.policies.cdt import CDTConfig
+from lifesafe.policies.cdt.learner import CDTConfig
 from lifesafe.policies.checkpoint import load, register, save
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy
 from lifesafe.policies.progress import progress_bar
-from lifesafe.policies.rvs import RvSConfig
 from lifesafe.policies.training import Progress, train
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "Learner",
     "LearnerConfig",
     "Progress",
-    "RvSConfig",
     "StoredPolicy",
     "load",
     "progress_bar",

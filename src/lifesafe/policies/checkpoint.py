@@ -48,16 +48,7 @@ class _Kind:
 
 
 # The names are part of the format: classes may move, names stay.
-_kinds: dict[str, _Kind] = {
-    "CDT": _Kind("lifesafe.policies.cdt", "CDT", "CDTConfig"),
-    "RvS": _Kind("lifesafe.policies.rvs", "RvS", "RvSConfig"),
-    "BC": _Kind("lifesafe.baselines.bc", "BC", "BCConfig"),
-    "BCQLag": _Kind("lifesafe.baselines.bcq_lag", "BCQLag", "BCQLagConfig"),
-    "BEARLag": _Kind("lifesafe.baselines.bear_lag", "BEARLag", "BEARLagConfig"),
-    "CPQ": _Kind("lifesafe.baselines.cpq", "CPQ", "CPQConfig"),
-    "COptiDICE": _Kind("lifesafe.baselines.coptidice", "COptiDICE", "COptiDICEConfig"),
-    "CCAC": _Kind("lifesafe.baselines.ccac", "CCAC", "CCACConfig"),
-}
+_kinds: dict[str, _Kind] = {"CDT": _Kind("lifesafe.policies.cdt.learner", "CDT", "CDTConfig")}
 
 
 def register(name: str, policy: type[StoredPolicy], config: type[Any]) -> None:

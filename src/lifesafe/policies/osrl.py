@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from lifesafe.data.augmentation import AugmentationConfig
+from lifesafe.data.relabel import AugmentationConfig
 
 _FRONTS = {
     # task: degree of the curve through the front, largest target reward, largest drop (examples/configs/cdt_configs.py)

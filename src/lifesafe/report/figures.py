@@ -26,12 +26,12 @@ from matplotlib.ticker import MaxNLocator
 from lifesafe._files import write_atomic
 from lifesafe.errors import ConfigError
 from lifesafe.journal.history import Tried
+from lifesafe.report.account_chart import path as account_path
 from lifesafe.report.forecasts import outcomes
-from lifesafe.report.page.account_chart import path as account_path
-from lifesafe.report.page.promise import qualifications, statement
-from lifesafe.report.page.reading import Reading, episodes_of, scout_of
-from lifesafe.report.page.wording import axis_text, number, percent, plural
 from lifesafe.report.planes import LIKELY, Moment, Plane, moments_shown, planes, small_risk
+from lifesafe.report.promise import qualifications, statement
+from lifesafe.report.reading import Reading, episodes_of, scout_of
+from lifesafe.report.wording import axis_text, number, percent, plural
 
 # Colors of Okabe and Ito, which people with any color vision can tell apart; shapes say the same in print.
 STAGES = {

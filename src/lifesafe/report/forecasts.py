@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binom
 
 from lifesafe.journal.events import Point
-from lifesafe.report.page.reading import Reading, episodes_of
+from lifesafe.report.reading import Reading, episodes_of
 
 RARE = 0.05
 """Share of outcomes that a right model leaves beyond its forecasts."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Shaped
 
 from lifesafe.journal import events as e
 from lifesafe.journal.events import Point
-from lifesafe.report.page.reading import Reading
+from lifesafe.report.reading import Reading
 from lifesafe.safety import Problem
 from lifesafe.safety.beliefs import Beliefs, believed
 

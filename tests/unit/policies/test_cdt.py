@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from lifesafe._config import from_plain, to_plain
-from lifesafe.data.augmentation import AugmentationConfig
+from lifesafe.data.relabel import AugmentationConfig
 from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.policies.cdt import CDTConfig, CDTLearner, episode_weights, learning_rate
-from lifesafe.policies.cdt_network import Gaussian, Steps
+from lifesafe.policies.cdt.learner import CDTConfig, CDTLearner, episode_weights, learning_rate
+from lifesafe.policies.cdt.network import Gaussian, Steps
 from lifesafe.policies.scaling import typical_costs
 from logs import plane
 from small_cdt import random_dataset, small_config, small_osrl

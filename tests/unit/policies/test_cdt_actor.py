@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from lifesafe.errors import TrialError
-from lifesafe.policies.cdt import CDT, CDTConfig
-from lifesafe.policies.cdt_network import Steps
+from lifesafe.policies.cdt.learner import CDT, CDTConfig
+from lifesafe.policies.cdt.network import Steps
 from lifesafe.returns import Returns
 from small_cdt import random_dataset, small_config, small_osrl
 

@@ -11,8 +11,9 @@ import torch
 
 from lifesafe._files import sha256_file
 from lifesafe.errors import CheckpointError, ConfigError
-from lifesafe.policies import RvSConfig, StoredPolicy, load, register, save
-from lifesafe.policies.rvs import RvS
+from lifesafe.lab.baselines import RvSConfig
+from lifesafe.lab.baselines.rvs import RvS
+from lifesafe.policies import StoredPolicy, load, register, save
 from small_data import small_dataset, small_targets
 
 FILES = ("config.json", "weights.safetensors", "plain.json", "manifest.json")
@@ -123,7 +124,7 @@ def test_a_newer_format_is_refused(saved: Path) -> None:
 
 
 def test_a_file_cannot_name_code_to_run(saved: Path) -> None:
-    for name in ("os:system", "lifesafe.policies.rvs:RvS", "RVS", None, ["RvS"]):
+    for name in ("os:system", "lifesafe.lab.baselines.rvs:RvS", "RVS", None, ["RvS"]):
         edit(saved / "config.json", policy=name)
         sign(saved)
         with pytest.raises(CheckpointError, match="unknown kind"):

@@ -16,12 +16,13 @@ import lifesafe
 from lifesafe.cli.export import MANIFEST, beside
 from lifesafe.cli.export import export as export_command
 from lifesafe.errors import CheckpointError, ConfigError, DependencyError
-from lifesafe.policies import CDTConfig, RvSConfig, StoredPolicy, save
+from lifesafe.lab.baselines import RvSConfig
+from lifesafe.lab.baselines.rvs import RvS
+from lifesafe.policies import CDTConfig, StoredPolicy, save
 from lifesafe.policies.export import TOLERANCE, Exportable, ServedTarget, export, exportable
 from lifesafe.policies.export.comparison import compare
 from lifesafe.policies.export.graph import onnx_bytes
 from lifesafe.policies.export.stepper import Stepper
-from lifesafe.policies.rvs import RvS
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from small_cdt import random_dataset, small_config, small_osrl

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor
 
 from lifesafe.data import Dataset
-from lifesafe.data.augmentation import AugmentationConfig
+from lifesafe.data.relabel import AugmentationConfig
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError, DependencyError
-from lifesafe.policies import Progress, RvSConfig, StoredPolicy, load, progress_bar, train
+from lifesafe.lab.baselines import RvSConfig
+from lifesafe.lab.baselines.rvs import RvSLearner
+from lifesafe.policies import Progress, StoredPolicy, load, progress_bar, train
 from lifesafe.policies.progress import duration
-from lifesafe.policies.rvs import RvSLearner
 from small_cdt import small_config
 from small_data import small_dataset
 from small_methods import METHODS

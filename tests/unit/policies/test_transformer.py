@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from lifesafe.policies.attention import attend, window_mask
-from lifesafe.policies.dropout import Dropout, Dropouts
-from lifesafe.policies.streaming import Stream
-from lifesafe.policies.transformer import Transformer
+from lifesafe.policies.cdt.attention import attend, window_mask
+from lifesafe.policies.cdt.dropout import Dropout, Dropouts
+from lifesafe.policies.cdt.streaming import Stream
+from lifesafe.policies.cdt.transformer import Transformer
 
 
 def make(slots: int, window: int | None, layers: int = 3) -> Transformer:

@@ -25,9 +25,9 @@ from lifesafe.report.figures import (
     save,
 )
 from lifesafe.report.forecasts import is_doubtful, outcomes
-from lifesafe.report.page.promise import statement
-from lifesafe.report.page.reading import Reading, episodes_of, scout_of
 from lifesafe.report.planes import LIKELY, moments_shown, planes, small_risk
+from lifesafe.report.promise import statement
+from lifesafe.report.reading import Reading, episodes_of, scout_of
 from report_runs import KINDS
 
 

@@ -14,17 +14,17 @@ import pytest
 from lifesafe.journal import JOURNAL, Journal, read_records
 from lifesafe.journal import events as e
 from lifesafe.operation import Operation
-from lifesafe.report.page.account_chart import path as account_path
-from lifesafe.report.page.checks import all_checks
-from lifesafe.report.page.document import page_html, write_page
-from lifesafe.report.page.plane import plane_figure
-from lifesafe.report.page.promise import not_promised, qualifications, statement
-from lifesafe.report.page.reading import Reading, episodes_of, scout_of
-from lifesafe.report.page.svg import Chart, ticks
-from lifesafe.report.page.trial_charts import cost_figure, reward_figure, trial_tip
-from lifesafe.report.page.verdict import headline, price, result, tone
-from lifesafe.report.page.wording import number, percent, target_texts
+from lifesafe.report.account_chart import path as account_path
+from lifesafe.report.checks import all_checks
+from lifesafe.report.document import page_html, write_page
+from lifesafe.report.plane import plane_figure
 from lifesafe.report.planes import LIKELY, moments_shown, planes, small_risk
+from lifesafe.report.promise import not_promised, qualifications, statement
+from lifesafe.report.reading import Reading, episodes_of, scout_of
+from lifesafe.report.svg import Chart, ticks
+from lifesafe.report.trial_charts import cost_figure, reward_figure, trial_tip
+from lifesafe.report.verdict import headline, price, result, tone
+from lifesafe.report.wording import number, percent, target_texts
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
 from report_runs import KINDS, operated, problem, searched
@@ -693,7 +693,7 @@ def test_a_bar_below_zero_ends_where_it_should() -> None:
 
 
 def test_the_limit_can_be_read_on_white() -> None:
-    colors = re.findall(r"--limit: #(\w{6})", resources.files("lifesafe.report.page").joinpath("style.css").read_text())
+    colors = re.findall(r"--limit: #(\w{6})", resources.files("lifesafe.report").joinpath("style.css").read_text())
     for color in (colors[0], colors[-1]):  # on a light screen, and in print
         channels = np.array([int(color[i : i + 2], 16) for i in (0, 2, 4)]) / 255
         linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)

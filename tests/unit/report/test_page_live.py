@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lifesafe.errors import ConfigError
-from lifesafe.report.page.live import HOST, LivePage, LiveServer, writer_of
+from lifesafe.report.live import HOST, LivePage, LiveServer, writer_of
 from report_runs import asked, begun, halted, held, short
 
 # A writer of its own: tells one trial for every line it is sent, and says when that is on disk.

@@ -29,13 +29,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lifesafe.errors import CheckpointError
-from lifesafe.policies.attention import window_mask
-from lifesafe.policies.cdt import CDT
-from lifesafe.policies.cdt_network import CDTNetwork, Steps
-from lifesafe.policies.rvs import Inputs, RvS, RvSNetwork
+from lifesafe.lab.baselines.rvs import Inputs, RvS, RvSNetwork
+from lifesafe.policies.cdt.attention import window_mask
+from lifesafe.policies.cdt.learner import CDT
+from lifesafe.policies.cdt.network import CDTNetwork, Steps
+from lifesafe.policies.cdt.streaming import visible
+from lifesafe.policies.cdt.transformer import Block, Transformer
 from lifesafe.policies.scaling import Scaling
-from lifesafe.policies.streaming import visible
-from lifesafe.policies.transformer import Block, Transformer
 
 N = TypeVar("N", bound=nn.Module)
 

@@ -1,5 +1,0 @@
-"""The paper's comparison: every task, method, limit and seed, as jobs whose results add up to tables."""
-
-from lifesafe.benchmark.results import Cell, Row, Table, read_rows
-
-__all__ = ["Cell", "Row", "Table", "read_rows"]

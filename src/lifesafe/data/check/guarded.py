@@ -1,0 +1,84 @@
+"""The same check in a process of its own: a damaged file may crash the HDF5 library, or ask for all memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from lifesafe._config import from_plain
+from lifesafe.data.check.checks import check
+from lifesafe.data.check.episodes import Sizes
+from lifesafe.data.check.finding import Finding
+
+_PATIENCE = 600  # seconds of work; two million transitions take a few
+
+
+def check_in_child(
+    path: str | Path,
+    *,
+    limits: Sequence[float] | None = None,
+    largest_costs: Sequence[float] | None = None,
+    task: Sizes | None = None,
+) -> list[Finding]:
+    """Return what `check` finds in a file; if reading it crashes or does not end, that is the finding.
+
+    The arguments are those of `check`.
+    """
+    sizes = {field.name: getattr(task, field.name) for field in fields(_Sizes)} if task else None
+    order = {"path": str(path), "limits": limits, "largest_costs": largest_costs, "task": sizes}
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "lifesafe.data.check"], input=json.dumps(order).encode(), capture_output=True
+    )
+    if done.returncode == 0:
+        return [from_plain(Finding, plain) for plain in json.loads(done.stdout)]
+    return [Finding(severity="error", code="unreadable", message=f"{path} cannot be checked: {_reason(done)}.")]
+
+
+def serve() -> None:
+    """Do what standard input asks for, as the child."""
+    _limit_resources()
+    order = json.loads(sys.stdin.read())
+    sizes = from_plain(_Sizes, order["task"]) if order["task"] else None
+    findings = check(order["path"], limits=order["limits"], largest_costs=order["largest_costs"], task=sizes)
+    print(json.dumps([asdict(finding) for finding in findings]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sizes:
+    """What goes through the pipe of a task."""
+
+    name: str
+    observations: int
+    actions: int
+    horizon: int
+    limits: tuple[float, ...]
+    largest_costs: tuple[float, ...]
+
+
+def _limit_resources() -> None:
+    with contextlib.suppress(ValueError, OSError):  # some systems do not let us
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (_PATIENCE, _PATIENCE + 10))
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+
+def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
+    if done.returncode == -signal.SIGXCPU:
+        return f"it took more than {_PATIENCE // 60} minutes"
+    if done.returncode == -signal.SIGKILL:
+        return "the system killed the check, probably for want of memory"
+    if done.returncode < 0:
+        return f"it crashes the HDF5 library ({signal.Signals(-done.returncode).name}), so it is damaged"
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return (
+        "there is not enough memory for it" if last.startswith("MemoryError") or "_ArrayMemoryError" in last else last
+    )

@@ -1,0 +1,147 @@
+"""Columns of one length and known shape, made from whatever a file holds, and what hinders that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from lifesafe.data.check.finding import Finding, first_rows
+
+NEEDED = ("observations", "actions", "rewards", "costs")
+ENDS = ("terminals", "timeouts")
+KNOWN = (*NEEDED, "next_observations", *ENDS)
+
+_BLOCK = 2**16  # rows looked at together: columns may be larger than the memory
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Columns that fit together; their values may still be anything.
+
+    Attributes:
+        observations: What was seen before each action.
+        actions: What was done.
+        rewards: What each step earned.
+        costs: What each step cost, one column per cost.
+        next_observations: What was seen after each action, if the file has it.
+        terminals: Whether the episode ended by itself.
+        timeouts: Whether it was cut off.
+    """
+
+    observations: Shaped[np.ndarray, "n o"]
+    actions: Shaped[np.ndarray, "n a"]
+    rewards: Shaped[np.ndarray, " n"]
+    costs: Shaped[np.ndarray, "n k"]
+    next_observations: Shaped[np.ndarray, "n o"] | None
+    terminals: Bool[np.ndarray, " n"]
+    timeouts: Bool[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    @cached_property
+    def ended(self) -> Bool[np.ndarray, " n"]:
+        """Whether an episode ends at each row."""
+        either: np.ndarray = self.terminals | self.timeouts
+        return either
+
+    @cached_property
+    def offsets(self) -> Int[np.ndarray, " offsets"]:
+        """Where each whole episode begins, and where the last one ends."""
+        return np.concatenate([[0], np.flatnonzero(self.ended) + 1])
+
+
+def blocks(rows: int) -> Iterator[slice]:
+    """Cut so many rows into pieces."""
+    return (slice(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK))
+
+
+def tabulate(columns: Mapping[str, np.ndarray]) -> tuple[Table | None, list[Finding]]:
+    """Return the columns as a table, or None where that cannot be, and what was found on the way."""
+    findings = _missing(columns)
+    usable = {}
+    for name in KNOWN:
+        if name in columns:
+            problem, usable[name] = _shaped(name, columns[name])
+            findings += problem
+    if any(finding.severity == "error" for finding in findings):
+        return None, findings
+    lengths = {name: len(column) for name, column in usable.items()}
+    if len(set(lengths.values())) > 1:
+        return None, [*findings, _error("shape", f"The columns have different numbers of rows: {lengths}.")]
+    if not len(usable["rewards"]):
+        return None, [*findings, _error("empty", "The columns have no rows.")]
+    now, after = usable["observations"], usable.get("next_observations")
+    if after is not None and now.shape != after.shape:
+        text = f"observations have shape {now.shape}, next_observations {after.shape}."
+        return None, [*findings, _error("shape", text)]
+    flags = {name: _flags(name, usable[name], findings) for name in ENDS if name in usable}
+    nowhere = np.zeros(len(now), dtype=bool)
+    table = Table(
+        **{name: usable[name] for name in NEEDED},
+        next_observations=after,
+        terminals=flags.get("terminals", nowhere),
+        timeouts=flags.get("timeouts", nowhere),
+    )
+    return table, findings
+
+
+def _error(code: str, message: str) -> Finding:
+    advice = "Store one row per transition in every column. Nothing else was checked."
+    return Finding(severity="error", code=code, message=message, advice=advice)
+
+
+def _missing(columns: Mapping[str, np.ndarray]) -> list[Finding]:
+    findings = []
+    absent = [name for name in NEEDED if name not in columns]
+    if absent:
+        findings.append(_error("missing", f"There is no column {', '.join(absent)}."))
+    ends = [name for name in ENDS if name not in columns]
+    if len(ends) == 2:
+        findings.append(_error("missing", "There are neither terminals nor timeouts, so no episode ends."))
+    elif ends:
+        message = f"There is no column {ends[0]}; it counts as all 0."
+        findings.append(Finding(severity="note", code="missing", message=message))
+    if "next_observations" not in columns:
+        message = "There are no next_observations."
+        advice = "They are taken from the following row; the one after an episode's last step stays unknown."
+        findings.append(Finding(severity="note", code="missing", message=message, advice=advice))
+    return findings
+
+
+def _shaped(name: str, column: np.ndarray) -> tuple[list[Finding], np.ndarray]:
+    """Return a column as a matrix, or flat where there is one number a row, and what is wrong with it."""
+    if column.dtype.kind not in "biuf":
+        return [_error("dtype", f"{name} has type {column.dtype}, which is not a number.")], column
+    flat = name == "rewards" or name in ENDS
+    if column.ndim == 1:
+        return [], column if flat else column[:, None]
+    if column.ndim != 2 or 0 in column.shape[1:] or (flat and column.shape[1] != 1):
+        accepted = "(n,)" if flat else "(n, size) with at least one number a row"
+        return [_error("shape", f"{name} has shape {column.shape}; it must be {accepted}.")], column
+    findings = []
+    if column.dtype == np.float16:
+        message = f"{name} is stored with half precision, about three digits."
+        findings.append(Finding(severity="note", code="dtype", message=message, advice="Store float32."))
+    return findings, column[:, 0] if flat else column
+
+
+def _flags(name: str, column: np.ndarray, findings: list[Finding]) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        strange = ~((column == 0) | (column == 1))
+    if strange.any():
+        findings.append(
+            Finding(
+                severity="warning",
+                code="flags",
+                message=f"{name} is neither 0 nor 1 in {int(strange.sum())} rows; there it counts as 1.",
+                advice="Store 1 where an episode ends, 0 elsewhere.",
+                count=int(strange.sum()),
+                rows=first_rows(strange),
+            )
+        )
+    return np.asarray(column != 0)

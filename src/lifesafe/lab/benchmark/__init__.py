@@ -1,0 +1,5 @@
+"""The paper's comparison: every task, method, limit and seed, as jobs whose results add up to tables."""
+
+from lifesafe.lab.benchmark.results import Cell, Row, Table, read_rows
+
+__all__ = ["Cell", "Row", "Table", "read_rows"]

@@ -1,0 +1,1 @@
+"""Pictures of comparisons and studies, drawn by matplotlib."""

@@ -1,0 +1,35 @@
+"""Acting: tasks, their environments, and episodes run in them."""
+
+from lifesafe.systems.any_environment import check_costs, from_recipe, recipe, task_from_id
+from lifesafe.systems.backend import open_vector
+from lifesafe.systems.evaluation import Evaluator, evaluate
+from lifesafe.systems.registry import register, task, tasks
+from lifesafe.systems.rollout import Outcome, Rollout, rollout
+from lifesafe.systems.simulators import bullet, point_circle, velocity
+from lifesafe.systems.stop import stop_at_cost
+from lifesafe.systems.task import Box, Task
+from lifesafe.systems.vector import Step, Vector
+
+for _task in (point_circle.TASK, *bullet.TASKS, *velocity.TASKS):
+    register(_task)
+
+__all__ = [
+    "Box",
+    "Evaluator",
+    "Outcome",
+    "Rollout",
+    "Step",
+    "Task",
+    "Vector",
+    "check_costs",
+    "evaluate",
+    "from_recipe",
+    "open_vector",
+    "recipe",
+    "register",
+    "rollout",
+    "stop_at_cost",
+    "task",
+    "task_from_id",
+    "tasks",
+]

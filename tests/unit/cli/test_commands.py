@@ -1,0 +1,459 @@
+"""Every command through the real entry point, in this process."""
+
+import json
+import shutil
+import sqlite3
+import warnings
+from pathlib import Path
+
+import pytest
+
+from lifesafe.cli import COMMANDS, main
+from lifesafe.cli.settings import shell_words
+from lifesafe.console import print_json
+from lifesafe.errors import ConfigError, GuaranteeWarning
+from lifesafe.journal import events as e
+from lifesafe.journal import read_records
+from lifesafe.lab.commands import theory
+from lifesafe.report.reading import Reading
+from lifesafe.safety import SafeOptimizer
+from report_runs import held
+
+OLD = Path(__file__).parents[1] / "formats" / "assets" / "journal-v1.sqlite"
+SHORT = ["theory", "simulate", "--episodes", "60"]
+
+
+@pytest.fixture(autouse=True)
+def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("finished") / "demo"
+    assert main([*SHORT, "--out", str(path)]) == 0
+    return path
+
+
+@pytest.fixture
+def run(finished: Path, empty_directory: Path) -> Path:
+    shutil.copytree(finished, empty_directory / "runs/simulated")
+    return Path("runs/simulated")
+
+
+@pytest.fixture
+def old(empty_directory: Path) -> Path:
+    """A run of version 0.1."""
+    (empty_directory / "old").mkdir()
+    shutil.copyfile(OLD, empty_directory / "old/journal.sqlite")
+    return Path("old")
+
+
+def damage(run: Path) -> None:
+    connection = sqlite3.connect(run / "journal.sqlite")
+    connection.execute("DROP TRIGGER no_update")
+    connection.execute("UPDATE event SET body = replace(body, '0', '1') WHERE number = 3")
+    connection.commit()
+    connection.close()
+
+
+def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name, function in COMMANDS.items():
+        assert function.__doc__
+        assert f"  {name.ljust(15)}  {function.__doc__.splitlines()[0]}" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*name.split(), "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"lifesafe {name}" in out.partition("Examples:")[2]
+    assert "Exit codes: 0" in out
+    assert "None" not in out
+    assert "(default: )" not in out
+
+
+def test_a_group_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "journal verify" in out
+    assert "journal export" in out
+    assert "theory budget" not in out
+
+
+@pytest.mark.parametrize("words", [[], ["journal"]])
+def test_no_command_is_an_error_that_shows_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "commands:" in captured.err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("lifesafe 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["jornal", "verify", "x"], "Unknown command 'jornal'."),
+        (["journal", "verfy", "x"], "Unknown command 'journal verfy'. Did you mean 'journal verify'?"),
+        (["journal", "verify", "nowhere"], "nowhere does not exist; give the directory of a run"),
+        (["journal", "export", "."], ". has no journal.sqlite"),
+        (["report", "nowhere"], "nowhere does not exist"),
+        (["theory", "simulate", "nope"], "Unknown family 'nope'. The families are overshoot, "),
+        (["theory", "simulate", "--delta", "2"], "--delta must lie between 0 and 1; got 2.0."),
+        (["theory", "simulate", "--delta", "nan"], "--delta must lie between 0 and 1; got nan."),
+        (["theory", "simulate", "--seed", "-1"], "A seed is a whole number that is not negative"),
+        (["theory", "simulate", "--episodes", "0"], "--episodes must be a whole number of at least 1; got 0."),
+        (["theory", "simulate", "--promise", "total"], "--promise total needs --stop"),
+        (["theory", "simulate", "--stop", "-1"], "--stop must be a positive number, in limits: 2 or 3, say; got -1."),
+        (["theory", "simulate", "--stop", "inf"], "--stop must be a positive number"),
+        (["theory", "coverage", "--family", "nope"], "The suite quick has no family 'nope'; it has "),
+        (["theory", "budget", "--points", "1"], "give at least 2 points"),
+        (["theory", "budget", "--points", "90", "--costs", "2"], "are 729,000 candidates; give at most 10,000"),
+        (["theory", "budget", "--points", "3", "--delta", "0"], "delta"),
+    ],
+)
+def test_an_error_is_a_message_without_a_traceback(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], empty_directory: Path
+) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert list(empty_directory.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["theory", "simulate", "--promise", "nope"], ["theory", "simulate", "--nope"], ["journal", "verify"]]
+)
+def test_wrong_options_are_explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    captured = capsys.readouterr()
+    assert "--help" in captured.err
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize("words", [["--debug", "report", "nowhere"], ["report", "nowhere", "--debug"]])
+def test_debug_shows_the_traceback(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" in err
+    assert "nowhere does not exist" in err
+
+
+def test_an_error_of_the_system_is_a_message_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "export", str(run), "--out", "no/such/place.jsonl"]) == 2
+    err = capsys.readouterr().err
+    assert "no/such/place.jsonl" in err
+    assert "Traceback" not in err
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> int:
+        """Break."""
+        raise RuntimeError("a bug")
+
+    monkeypatch.setitem(COMMANDS, "broken", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["broken"])
+
+
+def test_an_error_inside_a_command_keeps_its_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refusing() -> int:
+        """Refuse."""
+        raise ConfigError("Not so.")  # a ValueError, which tyro must not take for one of its own
+
+    monkeypatch.setitem(COMMANDS, "theory refuse", refusing)
+    assert main(["theory", "refuse"]) == 2
+    assert capsys.readouterr().err == "lifesafe: Not so.\n"
+
+
+def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def warning() -> int:
+        """Warn."""
+        warnings.warn("Take care.", GuaranteeWarning, stacklevel=2)
+        return 0
+
+    monkeypatch.setitem(COMMANDS, "warn", warning)
+    assert main(["warn"]) == 0
+    assert capsys.readouterr().err == "warning: Take care.\n"
+
+
+def test_words_of_python_become_words_of_the_shell() -> None:
+    said = {
+        "stop_at = 40 is never reached": "--stop-at 40 is never reached",
+        "Got 2 numbers as largest_step for 1 costs": "Got 2 numbers as --largest-step for 1 costs",
+        "promise = 'total' needs stop_at": "--promise total needs --stop-at",
+        "Limits must be positive numbers; got (20.0, -1.0).": "Limits must be positive numbers; got 20 -1.",
+        "got (inf,).": "got inf.",
+        "{'speed': 5.0, 'gain': 0.1} is no target": "speed=5,gain=0.1 is no target",
+        "Returns(reward=200.0, costs=(2.0,)) is no target": "reward=200,cost=2 is no target",
+        "Returns(reward=2.5, costs=(1.0, 0.0)): no": "reward=2.5,cost 1=1,cost 2=0: no",
+        "give rewards = (low, high)": "give --rewards LOW HIGH",
+        "A trial (of ten) stops at nothing.": "A trial (of ten) stops at nothing.",
+    }
+    assert {text: shell_words(text) for text in said} == said
+
+
+def test_json_is_laid_out_with_short_lists_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {"limits": [20.0], "targets": [{"speed": 0.5, "gain": 0.1}] * 9, "best": None, "none": []}
+    print_json(told)
+    out = capsys.readouterr().out
+    assert json.loads(out) == told
+    assert '\n  "limits": [20.0],\n' in out
+    assert out.count('\n    {"speed": 0.5, "gain": 0.1}') == 9
+    with pytest.raises(ValueError, match="JSON"):
+        print_json({"cost": float("nan")})
+
+
+# --- one simulated deployment
+
+
+def test_a_simulation_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(SHORT)
+    captured = capsys.readouterr()
+    assert "The run is in runs/simulated." in captured.err
+    assert "trial   1  start" in captured.err
+    assert "true cost, limit 20" in captured.out
+    assert "The promise 'trial' was" in captured.out
+    assert "Report: lifesafe report runs/simulated" in captured.out
+    with SafeOptimizer.open("runs/simulated") as optimizer:
+        assert code == (0 if optimizer.best is not None else 1)
+        assert f"The search took {optimizer.history.searched} episodes and is over: {optimizer.done}." in captured.out
+
+
+@pytest.mark.parametrize("promise", [[], ["--stop", "3"], ["--promise", "total", "--stop", "2"]])
+def test_a_simulation_tells_the_numbers_of_the_run_to_machines(
+    promise: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*SHORT, "--seed", "2", *promise, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    reading = Reading.read(Path(told["run"]))
+    best = reading.beliefs, reading.chosen
+    assert told["recommended"] == (None if best[1] is None else list(best[1].point))
+    assert told["episodes"] == reading.history.searched
+    assert told["spent"] == reading.beliefs.spent
+    assert reading.problem.promise == ("total" if "total" in promise else "trial")
+    assert reading.problem.stop_at == ((20.0 * float(promise[-1]),) if promise else None)
+    assert told["broken_sure"] is False
+
+
+def test_a_simulation_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "simulate", "--episodes", "5", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["recommended"] is None
+
+
+def test_a_simulation_leaves_another_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "journal.sqlite").read_bytes()
+    for words in (["theory", "simulate", "cliff"], [*SHORT, "--seed", "1"], ["theory", "simulate"]):
+        assert main(words) == 2
+        assert "runs/simulated holds a run of another machine, or one with other options." in capsys.readouterr().err
+    assert (run / "journal.sqlite").read_bytes() == before
+
+
+def test_a_finished_simulation_is_told_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (run / "journal.sqlite").read_bytes()
+    assert main([*SHORT, "--json"]) == 0
+    first = capsys.readouterr().out
+    assert main([*SHORT, "--json"]) == 0
+    assert capsys.readouterr().out == first
+    assert (run / "journal.sqlite").read_bytes() == before
+
+
+def test_interrupted_it_says_how_to_go_on_and_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*SHORT, "--out", "a run", "--seed", "3"]
+    main([*SHORT, "--out", "whole", "--seed", "3", "--json"])
+    whole = json.loads(capsys.readouterr().out)
+
+    lines = []
+
+    def interrupted(*_: object) -> str:
+        lines.append(_)
+        if len(lines) == 3:
+            raise KeyboardInterrupt
+        return "a line"
+
+    with monkeypatch.context() as patched:
+        patched.setattr(theory, "_told", interrupted)
+        assert main(words) == 130
+    err = capsys.readouterr().err
+    assert "To go on: lifesafe theory simulate --episodes 60 --out 'a run' --seed 3" in err
+    assert "Traceback" not in err
+    main([*words, "--json"])
+    resumed = json.loads(capsys.readouterr().out)
+    assert {**resumed, "run": "whole"} == whole
+
+
+# --- the record
+
+
+def test_verify_counts_and_replays(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", str(run)]) == 0
+    out = capsys.readouterr().out
+    records = read_records(run / "journal.sqlite")
+    trials = sum(isinstance(record.event, e.Told) for record in records)
+    assert f"is sound: {len(records)} events, the last with fingerprint {records[-1].hash[:12]}." in out
+    assert f"Replayed to the same decisions: {trials} trials with 60 episodes, 0 episodes of operation" in out
+
+
+def test_verify_tells_machines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "verify", str(run), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["sound"], told["replayed"], told["stage"], told["searched"]) == (True, True, "done", 60)
+    assert main(["journal", "verify", str(run), "--chain-only", "--json"]) == 0
+    assert "replayed" not in json.loads(capsys.readouterr().out)
+
+
+def test_a_damaged_journal_is_refused_by_every_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(run)
+    Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
+    before = (run / "journal.sqlite").read_bytes()
+    tell = ["tell", str(run), "one.json", "--trial", "1"]
+    for words in (["journal", "verify"], ["journal", "export"], ["report"], ["plan"], ["ask"]):
+        assert main([*words, str(run)]) == 2
+        captured = capsys.readouterr()
+        assert "was edited or moved: expected fingerprint" in captured.err
+        assert "Traceback" not in captured.err
+        assert captured.out == ""
+    for words in (tell, ["confirm", str(run), "--reason", "x"], ["retract", str(run), "1", "--reason", "x"]):
+        assert main(words) == 2
+        assert "was edited or moved: expected fingerprint" in capsys.readouterr().err
+    assert (run / "journal.sqlite").read_bytes() == before
+
+
+def test_a_run_of_version_0_1_is_refused_by_every_command(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
+    before = {path.name: path.read_bytes() for path in old.iterdir()}
+    commands = (
+        ["journal", "verify", "old"],
+        ["journal", "export", "old"],
+        ["report", "old"],
+        ["plan", "old"],
+        ["ask", "old"],
+        ["tell", "old", "one.json", "--trial", "1"],
+        ["confirm", "old", "--reason", "x"],
+        ["retract", "old", "1", "--reason", "x"],
+        ["limits", "old", "--limit", "30"],
+        ["theory", "simulate", "--out", "old"],
+    )
+    for words in commands:
+        assert main(words) == 2, words
+        captured = capsys.readouterr()
+        assert "recorded by lifesafe 0.1, which was never released; begin a new run." in captured.err
+        assert captured.out == ""
+    assert {path.name: path.read_bytes() for path in old.iterdir()} == before
+
+
+def test_verify_leaves_the_journal_as_it_is(run: Path) -> None:
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    assert main(["journal", "verify", str(run)]) == 0
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_export_writes_every_event(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "export", str(run)]) == 0
+    out = capsys.readouterr().out
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["kind"] for row in rows] == [e.kind_of(each.event) for each in read_records(run / "journal.sqlite")]
+    assert main(["journal", "export", str(run), "--out", "events.jsonl"]) == 0
+    assert Path("events.jsonl").read_text() == out
+
+
+# --- reports
+
+
+def test_a_report_is_written_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run)]) == 0
+    assert (run / "report.html").is_file()
+    assert main(["report", str(run), "--out", "figures/run.pdf"]) == 0
+    assert Path("figures/run.pdf").read_bytes().startswith(b"%PDF")
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith(("Report: ", "Picture: "))] == [
+        f"Report: {run / 'report.html'}",
+        "Picture: figures/run.pdf",
+    ]
+    assert "Under the promise “trial” it took 60 real episodes" in out
+    assert out.count("Promise: With probability at least 0.9") == 1
+
+
+def test_the_journal_may_be_named_instead_of_its_directory(run: Path) -> None:
+    assert main(["report", str(run / "journal.sqlite")]) == 0
+    assert (run / "report.html").is_file()
+    assert main(["plan", str(run / "journal.sqlite")]) == 0
+
+
+def test_a_picture_has_the_name_of_the_task_and_no_path(run: Path) -> None:
+    assert main(["report", str(run), "--out", "plain.svg"]) == 0
+    assert "<!-- Run simulated -->" in Path("plain.svg").read_text()
+    (run / "run.toml").write_text('[run]\ntask = "PointCircle"\n')
+    assert main(["report", str(run), "--out", "named.svg"]) == 0
+    drawn = Path("named.svg").read_text()
+    assert "<!-- PointCircle -->" in drawn
+    assert str(run) not in drawn
+
+
+def test_a_picture_says_what_could_not_be_read(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "run.toml").write_text("[run\n")
+    assert main(["report", str(run), "--out", "plain.png"]) == 0
+    assert "The settings of the run are left out." in capsys.readouterr().err
+
+
+def test_words_that_do_not_fit_together_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (["--live", "--out", "x.html"], "give either --live or --out"),
+        (["--port", "8000"], "add --live"),
+        (["--out", "x.txt"], "give a file that ends in one of .html, .png, .pdf, .svg"),
+    ):
+        assert main(["report", str(run), *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_a_report_of_a_search_that_is_held_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(held(Path("lab")))]) == 0
+    assert "1 trial had a mean clearly above a limit" in capsys.readouterr().out
+
+
+# --- theory
+
+
+def test_budget_prints_its_table_and_the_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["theory", "budget", "--points", "6"]) == 0
+    out = capsys.readouterr().out
+    assert "Budget of Theorem 3, corrected constants" in out
+    assert "worst case" in out
+
+
+def test_budget_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["theory", "budget", "--points", "6"]
+    assert main([*words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(words) == 0
+    assert f"{told['trials']:,}" in capsys.readouterr().out
+    assert told["trials"] == told["exploration"] + told["maximization"]
+    assert told["episodes"] == 20 * told["trials"]
+
+
+def test_a_coverage_keeps_what_was_simulated_before(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["theory", "coverage", "headline", "--family", "rare", "--deployments", "1", "--workers", "1", "--json"]
+    assert main(words) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told
+    assert all(row["deployments"] == 1 for row in told)
+    assert json.loads(Path("runs/coverage/headline.json").read_text()) == told
+    assert "rare" in Path("runs/coverage/headline.md").read_text()
+    before = {path: path.stat().st_mtime_ns for path in Path("runs/coverage/headline").rglob("*") if path.is_file()}
+    assert before
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out) == told
+    assert {path: path.stat().st_mtime_ns for path in before} == before

@@ -1,0 +1,249 @@
+"""The commands for tasks and data, through the real entry point."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lifesafe.cli import main
+from lifesafe.cli.data import data_directory
+from lifesafe.console import table
+from lifesafe.data import download
+from lifesafe.systems import task, tasks
+from logged import circling, hdf5
+from unruly_server import Unruly, answer, refuse, serving
+
+NAME = "SafetyCarCircle-v0-100-1450.hdf5"
+
+
+def car_circle(**options: Any) -> dict[str, np.ndarray]:
+    """Return data of the sizes of CarCircle."""
+    columns = circling(**options)
+    for name in ("observations", "next_observations"):
+        columns[name] = np.hstack([columns[name], columns[name] ** 2])
+    return columns
+
+
+CONTENT = hdf5(car_circle(), compression="gzip")
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LIFESAFE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    return tmp_path
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unruly]:
+    """Stand in for the public mirror."""
+    with serving(CONTENT) as unruly:
+        monkeypatch.setattr(download, "MIRRORS", (unruly.address,))
+        yield unruly
+
+
+def test_tasks_are_listed_with_their_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["task", "observations", "actions", "steps", "limit", "needs", "public", "data"]
+    row = next(line for line in lines if line.startswith("CarCircle")).split()
+    assert row[:5] == ["CarCircle", "8", "2", "300", "20"]
+    assert row[-1] == NAME
+    assert all(any(line.startswith(known.name) for line in lines) for known in tasks())
+
+
+def test_tasks_are_told_to_machines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tasks", "--json"]) == 0
+    told = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert set(told) == {known.name for known in tasks()}
+    assert told["HopperVelocity"]["horizon"] == task("HopperVelocity").horizon
+    assert told["HopperVelocity"]["needs"] == "MuJoCo"
+    assert (told["PointCircle"]["needs"], told["PointCircle"]["installed"]) == ("nothing", True)
+
+
+def test_a_simulator_that_is_missing_is_told_with_the_way_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import importlib.util
+
+    find = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "mujoco" else find(name))
+    assert main(["tasks"]) == 0
+    out = capsys.readouterr().out
+    assert "MuJoCo (missing)" in out
+    assert 'MuJoCo is not installed: pip install "lifesafe[mujoco]"' in out
+
+
+def test_columns_of_a_table_are_aligned() -> None:
+    assert table([("a", "n"), ("bb", "7"), ("c", "10")]) == "a    n\nbb   7\nc   10"
+
+
+def test_data_are_fetched_to_the_place_in_the_environment(
+    server: Unruly, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "fetch", "CarCircle"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{place / 'data' / NAME}\n"
+    assert captured.err == ""
+    assert (place / "data" / NAME).read_bytes() == CONTENT
+
+
+def test_data_are_fetched_where_one_says_and_told_to_machines(
+    server: Unruly, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "fetch", "CarCircle", "Other-1.hdf5", "--data-dir", "here", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["name"], first["path"], first["size"]) == ("CarCircle", f"here/{NAME}", len(CONTENT))
+    assert first["source"] == f"{server.address}/{NAME}"
+    assert (second["path"], second["sha256"]) == ("here/Other-1.hdf5", first["sha256"])
+
+
+def test_a_given_mirror_is_asked_first(server: Unruly, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "mirror").mkdir()
+    (place / "mirror" / NAME).write_bytes(CONTENT)
+    assert main(["data", "fetch", "CarCircle", "--mirror", "nowhere", "--mirror", "mirror"]) == 0
+    assert not server.asked
+
+
+def test_waiting_is_explained(server: Unruly, capsys: pytest.CaptureFixture[str]) -> None:
+    server.answers = [refuse(503, Retry_After="0")]
+    assert main(["data", "fetch", "CarCircle"]) == 0
+    assert "CarCircle: the server answers 503 Service Unavailable; trying again in 1 s" in capsys.readouterr().err
+
+
+def test_a_changed_file_needs_force(server: Unruly, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "fetch", "CarCircle"]) == 0
+    (place / "data" / NAME).write_bytes(CONTENT[:-1])
+    assert main(["data", "fetch", "CarCircle"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main(["data", "fetch", "CarCircle", "--force"]) == 0
+    assert main(["data", "fetch", "CarCircle", "--verify", "--offline"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fetch"], "Give the name of at least one task"),
+        (["fetch", "CarCirle"], "Unknown task 'CarCirle'. Did you mean 'CarCircle'?"),
+        (["fetch", "PointCircle"], "Task 'PointCircle' has no public data"),
+        (["fetch", "../x.hdf5"], "is not the name of a data file"),
+        (["fetch", "CarCircle", "--offline"], f"looked for {{data}}/{NAME}"),
+        (["fetch", "CarCircle", "--mirror", "gopher://x"], "'gopher://x' is not a mirror"),
+        (["check", "nowhere.hdf5"], "nowhere.hdf5 does not exist; give an HDF5 file"),
+        (["check", "CarCirle"], "Did you mean 'CarCircle'?"),
+        (["check", "CarCircle"], f"{{data}}/{NAME} does not exist; get it with: lifesafe data fetch CarCircle"),
+        (["check", ".", "--task", "Car"], "Unknown task 'Car'"),
+        (["check", ".", "--limit", "-1"], "A limit is a number that is not negative; got -1"),
+        (["check", ".", "--limit", "nan"], "A limit is a number that is not negative; got nan"),
+        (["summary", "."], ". is not a file"),
+        (["plot", "."], ". is not a file"),
+    ],
+)
+def test_an_error_is_a_message(words: list[str], message: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", *words]) == 2
+    captured = capsys.readouterr()
+    assert message.format(data=place / "data") in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_interrupted_a_fetch_says_how_to_go_on_and_does(
+    server: Unruly, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    original = download.transfer
+
+    def interrupted(*arguments: Any, progress: Any, **options: Any) -> Any:
+        def stop(state: Any) -> None:
+            if state.done:
+                raise KeyboardInterrupt
+
+        return original(*arguments, progress=stop, **options)
+
+    monkeypatch.setattr(download, "transfer", interrupted)
+    server.answers = [answer(pause=0.001)]
+    assert main(["data", "fetch", "CarCircle"]) == 130
+    assert "To go on: lifesafe data fetch CarCircle" in capsys.readouterr().err
+    arrived = (place / "data" / f"{NAME}.part").stat().st_size
+    assert 0 < arrived < len(CONTENT)
+    monkeypatch.setattr(download, "transfer", original)
+    assert main(["data", "fetch", "CarCircle"]) == 0
+    assert server.ranges == [None, f"bytes={arrived}-"]
+
+
+def test_check_finds_nothing_wrong_in_good_data(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("logs.hdf5").write_bytes(CONTENT)
+    assert main(["data", "check", "--limit", "8", "logs.hdf5"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("note     coverage: ")
+    assert lines[-1] == "logs.hdf5: no errors, no warnings, 1 note"
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_check_counts_errors_and_warnings(capsys: pytest.CaptureFixture[str]) -> None:
+    columns = car_circle()
+    columns["timeouts"][-1] = 0
+    Path("logs.hdf5").write_bytes(hdf5(columns))
+    assert main(["data", "check", "logs.hdf5"]) == 0
+    assert main(["data", "check", "logs.hdf5", "--strict"]) == 1
+    columns["costs"][3] = -1
+    Path("logs.hdf5").write_bytes(hdf5(columns))
+    capsys.readouterr()
+    assert main(["data", "check", "logs.hdf5", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["error"], told["warning"], told["note"], told["task"]) == (1, 1, 1, None)
+    assert [finding["code"] for finding in told["findings"]] == ["negative-cost", "trailing", "returns"]
+    assert told["findings"][0]["rows"] == [3]
+
+
+def test_check_knows_the_task_of_a_public_file(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "data").mkdir()
+    (place / "data" / NAME).write_bytes(CONTENT)
+    for words in (["CarCircle"], [f"data/{NAME}"]):
+        assert main(["data", "check", *words]) == 0
+        assert f"{NAME} as CarCircle: no errors" in capsys.readouterr().out
+    assert main(["data", "check", f"data/{NAME}", "--task", "HopperVelocity"]) == 1
+    assert "A row has 8 observations, those of HopperVelocity have 11." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", b"text", CONTENT[:5000], CONTENT[:-10]])
+def test_check_says_what_it_cannot_read(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("logs.hdf5").write_bytes(content)
+    assert main(["data", "check", "logs.hdf5", "--limit", "20"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("error    unreadable: ")
+    assert captured.err == ""
+
+
+def test_summary_prints_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("logs.hdf5").write_bytes(CONTENT)
+    assert main(["data", "summary", "logs.hdf5", "--limit", "8"]) == 0
+    assert capsys.readouterr().out.startswith("100 episodes, 5,000 transitions")
+    assert main(["data", "summary", "logs.hdf5", "--limit", "8", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["episodes"], told["limits"]) == (100, [8.0])
+
+
+def test_plot_draws_where_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("logs.hdf5").write_bytes(CONTENT)
+    assert main(["data", "plot", "logs.hdf5", "--limit", "8"]) == 0
+    assert capsys.readouterr().out == "Picture: logs.png\n"
+    assert Path("logs.png").read_bytes().startswith(b"\x89PNG")
+    assert main(["data", "plot", "logs.hdf5", "--out", "figures/logs.pdf"]) == 0
+    assert Path("figures/logs.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_place_of_data_is_chosen_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert data_directory(Path("given")) == Path("given")
+    monkeypatch.setenv("LIFESAFE_DATA", "/chosen")
+    assert data_directory() == Path("/chosen")
+    monkeypatch.delenv("LIFESAFE_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    assert data_directory() == Path("/cache/lifesafe/datasets")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert data_directory() == Path("~/.cache/lifesafe/datasets").expanduser()

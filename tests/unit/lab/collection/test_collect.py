@@ -1,0 +1,213 @@
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lifesafe.data import Dataset
+from lifesafe.data.dsrl import read_dsrl, read_source
+from lifesafe.errors import CheckpointError, ConfigError, DatasetError
+from lifesafe.lab.collection import CollectionConfig, Progress, collect
+from lifesafe.lab.collection.shards import read_returns
+from lifesafe.systems import task, task_from_id
+
+POINT = task("PointCircle")
+TINY = CollectionConfig(
+    steps=12 * 50 * 12,
+    rows=10,
+    exhibits=2,
+    segment=50,
+    width=8,
+    epochs=1,
+    minibatch=500,
+    episodes=20,
+    cost_cells=4,
+    reward_cells=4,
+    save_seconds=0,
+    loosest=200.0,
+)
+
+
+class StopError(Exception):
+    """Stops a collection from within."""
+
+
+def stop_at(steps: int) -> object:
+    def progress(now: Progress) -> None:
+        if now.steps >= steps:
+            raise StopError
+
+    return progress
+
+
+def logged(directory: Path) -> np.ndarray:
+    return np.concatenate([read_returns(path) for path in sorted((directory / "shards").glob("shard-*.npz"))])
+
+
+def same(first: Dataset, second: Dataset) -> bool:
+    return first.fingerprint == second.fingerprint
+
+
+def test_the_dataset_is_one_that_the_reader_takes(tmp_path: Path) -> None:
+    path = collect(POINT, TINY, tmp_path, seed=0)
+    dataset = read_dsrl(path)
+    assert read_source(path) == f"lifesafe data collect PointCircle, seed 0, {TINY.steps:,} steps"
+    assert 10 <= len(dataset) <= 30
+    assert dataset.observations.shape[1] == 5
+    assert (dataset.lengths == 200).all()
+    assert not dataset.terminated.any()
+    assert np.abs(dataset.actions).max() <= 1
+    assert set(np.unique(dataset.costs)) <= {0.0, 1.0}
+    episode = dataset[3]
+    np.testing.assert_array_equal(episode.observations[1:], episode.next_observations[:-1])
+
+
+def test_the_same_seed_gives_the_same_data_and_another_seed_others(tmp_path: Path) -> None:
+    first, again, other = (
+        read_dsrl(collect(POINT, TINY, tmp_path / name, seed=seed)) for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_progress_is_told_after_every_update(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    collect(POINT, TINY, tmp_path, seed=0, progress=told.append)
+    assert [now.steps for now in told] == [600 * (n + 1) for n in range(12)]
+    assert told[-1].episodes == len(logged(tmp_path)) == 12 * 3
+    assert told[-1].reward == pytest.approx(logged(tmp_path)[-12:, 0].mean())
+    assert told[-1].best is not None
+    assert told[-1].steps_per_second > 0
+
+
+def test_a_stopped_collection_goes_on_and_keeps_what_was_logged(tmp_path: Path) -> None:
+    with pytest.raises(StopError):
+        collect(POINT, TINY, tmp_path, seed=0, progress=stop_at(600 * 7))
+    before = logged(tmp_path)
+    told: list[Progress] = []
+    collect(POINT, TINY, tmp_path, seed=0, progress=told.append)
+    assert told[0].begun_at == 600 * 6
+    assert told[0].steps == 600 * 7
+    after = logged(tmp_path)
+    np.testing.assert_array_equal(after[: len(before)], before)
+    assert len(np.unique(after, axis=0)) == len(after) == told[-1].episodes
+
+
+def test_more_steps_may_be_asked_for_later(tmp_path: Path) -> None:
+    collect(POINT, TINY, tmp_path, seed=0)
+    before = logged(tmp_path)
+    collect(POINT, replace(TINY, steps=2 * TINY.steps, episodes=40), tmp_path, seed=0)
+    assert len(logged(tmp_path)) > len(before)
+    np.testing.assert_array_equal(logged(tmp_path)[: len(before)], before)
+
+
+def test_a_collection_that_ends_early_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
+    early = replace(TINY, stop=TINY.steps // 2)
+    told: list[Progress] = []
+    collect(POINT, early, tmp_path / "early", seed=0, progress=told.append)
+    collect(POINT, replace(TINY, steps=early.stop), tmp_path / "short", seed=0)
+    collect(POINT, TINY, tmp_path / "whole", seed=0)
+    begun = logged(tmp_path / "early")
+    assert told[-1].steps == told[-1].total == early.stop
+    np.testing.assert_array_equal(begun, logged(tmp_path / "whole")[: len(begun)])
+    assert not np.array_equal(begun, logged(tmp_path / "short"))
+
+
+def test_an_early_end_beyond_all_steps_is_refused() -> None:
+    with pytest.raises(ConfigError, match=f"between 0 and steps = {TINY.steps}; got {TINY.steps + 1}"):
+        replace(TINY, stop=TINY.steps + 1)
+
+
+def test_a_finished_collection_is_not_run_again(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    first = read_dsrl(collect(POINT, TINY, tmp_path, seed=0))
+    assert same(first, read_dsrl(collect(POINT, TINY, tmp_path, seed=0, progress=told.append)))
+    assert told == []
+
+
+@pytest.mark.parametrize("change", [{"width": 9}, {"loosest": 50.0}])
+def test_other_settings_in_the_same_directory_are_refused(tmp_path: Path, change: dict[str, float]) -> None:
+    collect(POINT, TINY, tmp_path, seed=0)
+    with pytest.raises(ConfigError, match=next(iter(change))):
+        collect(POINT, replace(TINY, **change), tmp_path, seed=0)
+
+
+def dear(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return 2.0
+
+
+def cheap(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"cost": f"{__name__}:cheap"}, "config.cost ="),
+        ({"horizon": 40}, "config.horizon = 50 there, 40 here"),
+        ({"largest_costs": 3.0}, "config.largest_costs ="),
+        ({"limits": (20.0, 20.0), "largest_costs": (2.0, 2.0)}, "config.largest_costs ="),
+    ],
+)
+def test_another_cost_or_horizon_in_the_same_directory_is_refused(
+    tmp_path: Path, change: dict[str, Any], complaint: str
+) -> None:
+    settings: dict[str, Any] = {"cost": f"{__name__}:dear", "horizon": 50, "largest_costs": 2.0, "limits": 20.0}
+    pendulum = task_from_id("Pendulum-v1", **settings)
+    collect(pendulum, TINY, tmp_path, seed=0, workers=0)
+    with pytest.raises(ConfigError, match=complaint):
+        collect(task_from_id("Pendulum-v1", **settings | change), TINY, tmp_path, seed=0, workers=0)
+
+
+def test_the_file_of_a_task_in_a_namespace_has_no_slash(tmp_path: Path) -> None:
+    assert collect(replace(POINT, name="lab/Point"), TINY, tmp_path, seed=0) == tmp_path / "lab-Point.hdf5"
+
+
+def test_a_missing_shard_is_noticed_before_any_further_step(tmp_path: Path) -> None:
+    collect(POINT, TINY, tmp_path, seed=0)
+    (tmp_path / "shards" / "shard-000000.npz").unlink()
+    told: list[Progress] = []
+    with pytest.raises(DatasetError, match=r"shard-000000.npz cannot be read.* Restore it"):
+        collect(POINT, replace(TINY, steps=2 * TINY.steps), tmp_path, seed=0, progress=told.append)
+    assert told == []
+
+
+def test_steps_too_few_for_one_episode_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No episode ended within 600 steps"):
+        collect(POINT, replace(TINY, steps=600), tmp_path, seed=0)
+
+
+def test_two_collections_do_not_share_a_directory(tmp_path: Path) -> None:
+    def inside(now: Progress) -> None:
+        collect(POINT, TINY, tmp_path, seed=0)
+
+    with pytest.raises(CheckpointError, match="Another process"):
+        collect(POINT, TINY, tmp_path, seed=0, progress=inside)
+
+
+def test_a_killed_collection_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    script = (
+        "import sys; from lifesafe.lab.collection import CollectionConfig, collect;"
+        "from lifesafe.systems import task;"
+        f"collect(task('PointCircle'), {TINY!r}, sys.argv[1], seed=0,"
+        " progress=lambda now: print(now.steps, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout as lines:
+        while int(next(lines)) < 600 * 9:
+            pass
+        process.send_signal(signal.SIGKILL)  # in the next update, or while it saves this one
+        process.wait()
+    before = logged(tmp_path)
+    told: list[Progress] = []
+    dataset = read_dsrl(collect(POINT, replace(TINY, episodes=1000), tmp_path, seed=0, progress=told.append))
+    assert 600 * 8 <= told[0].begun_at < TINY.steps
+    everything = logged(tmp_path)
+    assert len(before) >= 24  # two rounds of 12 episodes had counted
+    np.testing.assert_array_equal(everything[:24], before[:24])
+    assert len(np.unique(everything, axis=0)) == len(everything) == len(dataset)

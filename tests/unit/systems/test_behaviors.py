@@ -1,0 +1,169 @@
+"""Scripted behaviors: logs that fill the plane, white noise, and the best safe returns that are shipped."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lifesafe.data.dataset import Dataset
+from lifesafe.errors import ConfigError
+from lifesafe.returns import Returns
+from lifesafe.systems.simulators.behaviors import BEST, Behavior, Driver, collect, draw, drive
+from lifesafe.systems.simulators.point_circle import BEST_SAFE, HORIZON, TASK, Physics, PointCircle
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "benchmarks" / "results" / "point_circle"
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    return collect()
+
+
+def test_the_default_dataset_has_whole_episodes(dataset: Dataset) -> None:
+    assert len(dataset) == 1500
+    assert (dataset.lengths == HORIZON).all()
+    assert not dataset.terminated.any()
+    assert dataset.costs.max() == TASK.largest_costs[0]
+    assert np.abs(dataset.actions).max() <= 1
+    inner = np.delete(np.arange(dataset.transitions), dataset.offsets[1:] - 1)
+    np.testing.assert_array_equal(dataset.next_observations[inner], dataset.observations[inner + 1])
+
+
+def test_the_reference_returns_are_those_of_the_default_dataset(dataset: Dataset) -> None:
+    rewards = dataset.returns[:, 0]
+    assert TASK.reference == pytest.approx((rewards.min(), rewards.max()), rel=1e-4)
+
+
+def test_the_same_seed_gives_the_same_data_and_another_does_not() -> None:
+    assert collect(20, seed=1).fingerprint == collect(20, seed=1).fingerprint
+    assert collect(20, seed=1).fingerprint != collect(20, seed=2).fingerprint
+
+
+def test_a_smaller_dataset_is_the_beginning_of_a_larger_one() -> None:
+    assert collect(10, seed=3).fingerprint == collect(30, seed=3).select(range(10)).fingerprint
+
+
+def test_replaying_the_logged_actions_gives_the_logged_rewards() -> None:
+    """What is logged is what was done: the clipped, rounded action."""
+    driven = drive([draw(7)], [11])
+    points, row = PointCircle(1), np.arange(1)
+    points.reset(row, [11])
+    for time in range(HORIZON):
+        step = points.step(row, driven.actions[time : time + 1])
+        assert np.float32(step.rewards[0]) == driven.rewards[time]
+        np.testing.assert_array_equal(step.observations[0], driven.next_observations[time])
+
+
+def test_costs_span_the_plane(dataset: Dataset) -> None:
+    costs = dataset.returns[:, 1]
+    counts, _ = np.histogram(costs, [0, 1, 10, 20, 30, 40, 60, 80, 100])
+    assert counts.min() >= 30
+    assert costs.max() > 5 * TASK.limits[0]
+    assert (costs == 0).mean() > 0.05
+
+
+def test_rewards_spread_at_every_cost(dataset: Dataset) -> None:
+    rewards, costs = dataset.returns.T
+    for low, high in ((0, 1), (10, 20), (20, 40), (40, 60), (60, 80), (80, 100)):
+        here = rewards[(costs >= low) & (costs < high)]
+        assert np.quantile(here, 0.9) > 1.4 * np.quantile(here, 0.1)
+
+
+def test_the_frontier_rises_with_cost(dataset: Dataset) -> None:
+    rewards, costs = dataset.returns.T
+    frontier = [rewards[costs <= cost].max() for cost in (0, 20, 40, 60, 80, 100)]
+    assert (np.diff(frontier) > 5).all()
+    assert frontier[-1] > 1.4 * frontier[0]
+
+
+def test_the_data_are_dense_in_the_middle_and_sparse_near_the_best(dataset: Dataset) -> None:
+    rewards, costs = dataset.returns.T
+    best = np.interp(costs, [0, 96], [BEST_SAFE[0.0], BEST_SAFE[math.inf]])
+    share = rewards / best
+    assert 0.005 < (share > 0.95).mean() < 0.08
+    assert ((share > 0.4) & (share < 0.8)).mean() > 0.4
+
+
+def test_noise_is_white() -> None:
+    """Of a driver that stands still (no speed, no gain) all pushes are noise: no step tells of the next."""
+    idle = drive([Behavior(speed=0.0, gain=0.0, noise=0.3)] * 50, range(50))
+    pushes = idle.actions.reshape(50, HORIZON, 2).astype(float)
+    assert pushes.std() == pytest.approx(0.3, rel=0.05)
+    for lag in (1, 2, 5):
+        correlation = (pushes[:, lag:] * pushes[:, :-lag]).mean() / pushes.var()
+        assert abs(correlation) < 4 / math.sqrt(pushes[:, lag:].size)
+
+
+def test_noise_differs_between_rows_and_episodes() -> None:
+    idle, seen = Behavior(speed=0.0, gain=0.0, noise=0.3), np.zeros((2, 5), dtype=np.float32)
+    driver = idle.actor([Returns(0, 0)] * 2)
+    first = driver.act(seen)
+    driver.restart([Returns(0, 0)], np.array([0]))
+    again = driver.act(seen[:1], np.array([0]))
+    assert not np.isclose(first[0], first[1]).any()
+    assert not np.isclose(first[0], again[0]).any()
+
+
+def test_rows_of_a_driver_do_not_feel_each_other() -> None:
+    behaviors, seeds = [draw(seed) for seed in range(4)], [5, 6, 7, 8]
+    together, alone = Driver(behaviors, seeds), Driver(behaviors, seeds)
+    for seen in np.random.default_rng(0).normal(0, 0.5, (20, 4, 5)).astype(np.float32):
+        expected = together.act(seen)
+        for row in (2, 0, 3, 1):
+            np.testing.assert_array_equal(alone.act(seen[[row]], np.array([row]))[0], expected[row])
+
+
+def test_boldness_sets_the_mean_cost() -> None:
+    costs = [drive([Behavior(boldness=boldness)] * 100, range(100)).returns[:, 1].mean() for boldness in (0, 0.5, 1)]
+    assert costs[0] < 5
+    assert costs[1] == pytest.approx(costs[2] / 2, rel=0.15)
+
+
+@pytest.mark.parametrize("limit", BEST_SAFE)
+def test_the_shipped_behaviors_reach_the_best_safe_returns(limit: float) -> None:
+    rewards, costs = drive([BEST[limit]] * 400, range(10_000, 10_400)).returns.T
+    error = rewards.std() / math.sqrt(400)
+    assert rewards.mean() == pytest.approx(BEST_SAFE[limit], abs=4 * error)
+    assert costs.mean() <= limit + 4 * costs.std() / math.sqrt(400)
+
+
+def test_the_shipped_numbers_are_those_of_the_committed_search() -> None:
+    found = json.loads((RESULTS / "best_safe.json").read_text(encoding="utf-8"))
+    limits = [math.inf if row["limit"] is None else row["limit"] for row in found]
+    assert {limit: round(row["reward"], 1) for limit, row in zip(limits, found, strict=True)} == BEST_SAFE
+    assert {limit: Behavior(**row["behavior"]) for limit, row in zip(limits, found, strict=True)} == BEST
+    assert all(row["cost"] <= max(limit, 0.001) for limit, row in zip(limits, found, strict=True))
+
+
+def test_the_page_shows_the_committed_table() -> None:
+    table = (RESULTS / "best_safe.md").read_text(encoding="utf-8")
+    assert f"<!-- best -->\n\n{table}\n<!-- end -->" in (ROOT / "docs" / "point-circle.md").read_text(encoding="utf-8")
+
+
+def test_the_best_safe_return_grows_with_the_limit() -> None:
+    assert sorted(BEST_SAFE) == list(BEST_SAFE)
+    assert sorted(BEST_SAFE.values()) == list(BEST_SAFE.values())
+
+
+def test_no_episode_of_the_data_is_far_above_the_best_known(dataset: Dataset) -> None:
+    """An episode may be lucky, but a behavior drawn at random must not beat the best that is shipped."""
+    rewards, costs = dataset.returns.T
+    assert rewards.max() < BEST_SAFE[math.inf] + 4 * 15
+    assert rewards[costs == 0].max() < BEST_SAFE[0.0] + 4 * 11
+
+
+def test_data_can_be_collected_under_other_physics() -> None:
+    assert collect(50, seed=0, physics=Physics(friction=2.0)).rewards.mean() < collect(50, seed=0).rewards.mean()
+
+
+def test_no_episodes_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one episode; got episodes = 0"):
+        collect(0)
+
+
+def test_each_behavior_needs_a_seed() -> None:
+    with pytest.raises(ConfigError, match="2 behaviors and 1 seeds"):
+        Driver([Behavior()] * 2, [0])

@@ -1,0 +1,258 @@
+"""PointCircle: its physics, reward and cost as defined, one row or thousands, and its physics adrift."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.systems.simulators.behaviors import BEST, drive
+from lifesafe.systems.simulators.point_circle import HORIZON, TASK, Physics, PointCircle, make, reward
+from lifesafe.systems.task import load
+
+ROWS = np.arange(6)
+SEEDS = [3, 1, 4, 1, 5, 9]
+
+
+def pushes(seed: int, rows: int = len(ROWS)) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1.5, 1.5, (HORIZON, rows, 2))
+
+
+def whole_episodes(points: PointCircle, actions: np.ndarray, rows: np.ndarray = ROWS) -> dict[str, np.ndarray]:
+    """Return what whole episodes in those rows gave, time first; row i gets the i-th seed and column of actions."""
+    seen = [points.reset(rows, [SEEDS[row] for row in rows])]
+    steps = []
+    for now in actions[:, rows]:
+        steps.append(points.step(rows, now))
+        seen.append(steps[-1].observations)
+    return {
+        "observations": np.array(seen),
+        "rewards": np.array([step.rewards for step in steps]),
+        "costs": np.array([step.costs for step in steps]),
+        "truncated": np.array([step.truncated for step in steps]),
+        "terminated": np.array([step.terminated for step in steps]),
+    }
+
+
+def mean_returns(limit: float, physics: Physics, episodes: int = 60) -> tuple[float, float]:
+    reward, cost = drive([BEST[limit]] * episodes, range(episodes), physics).returns.mean(axis=0)
+    return float(reward), float(cost)
+
+
+def test_the_task_names_what_is_here() -> None:
+    assert load(str(TASK.vector)) is PointCircle
+    environment = TASK.environment()
+    assert environment.observation_space.shape == (TASK.observations,)
+    assert environment.action_space.shape == (TASK.actions,)
+
+
+def test_the_single_environment_is_a_gymnasium_environment() -> None:
+    check_env(make(), skip_render_check=True)
+
+
+def test_a_single_environment_gives_the_same_episode_as_a_row() -> None:
+    actions = pushes(0)
+    expected = whole_episodes(PointCircle(len(ROWS)), actions)
+    environment = make()
+    for row, seed in enumerate(SEEDS):
+        seen, _ = environment.reset(seed=seed)
+        np.testing.assert_array_equal(seen, expected["observations"][0, row])
+        assert seen.dtype == np.float32
+        for time in range(HORIZON):
+            seen, reward, terminated, truncated, info = environment.step(actions[time, row])
+            np.testing.assert_array_equal(seen, expected["observations"][time + 1, row])
+            assert reward == expected["rewards"][time, row]
+            assert info["cost"] == expected["costs"][time, row, 0]
+            assert not terminated
+            assert truncated == (time == HORIZON - 1)
+
+
+def test_a_seed_decides_the_whole_episode_whatever_happened_before() -> None:
+    actions = pushes(1)
+    points = PointCircle(len(ROWS))
+    first = whole_episodes(points, actions)
+    points.reset(ROWS, range(6))
+    for now in pushes(2)[:50]:
+        points.step(ROWS, now)
+    again = whole_episodes(points, actions)
+    for name, array in first.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
+def test_equal_seeds_give_equal_episodes_and_others_do_not() -> None:
+    actions = np.repeat(pushes(3)[:, :1], len(ROWS), axis=1)
+    rewards = whole_episodes(PointCircle(len(ROWS)), actions)["rewards"].sum(axis=0)
+    assert rewards[1] == rewards[3]  # both have seed 1
+    assert len(set(rewards)) == len(set(SEEDS))
+
+
+def test_rows_do_not_feel_each_other() -> None:
+    """Step each row on its own, in random order and at its own pace: every row does as it does in the batch."""
+    actions = pushes(4)
+    expected = whole_episodes(PointCircle(len(ROWS)), actions)
+    points, random = PointCircle(len(ROWS)), np.random.default_rng(0)
+    points.reset(ROWS[::-1].copy(), SEEDS[::-1])
+    time = np.zeros(len(ROWS), dtype=int)
+    while (time < HORIZON).any():
+        under_way = np.flatnonzero(time < HORIZON)
+        rows = random.permutation(under_way)[: random.integers(1, len(under_way) + 1)]
+        step = points.step(rows, actions[time[rows], rows])
+        np.testing.assert_array_equal(step.observations, expected["observations"][time[rows] + 1, rows])
+        np.testing.assert_array_equal(step.rewards, expected["rewards"][time[rows], rows])
+        np.testing.assert_array_equal(step.costs, expected["costs"][time[rows], rows])
+        time[rows] += 1
+
+
+def test_reward_and_cost_are_as_defined() -> None:
+    """Recomputed from what is seen, one step at a time, with the formula of the Circle tasks."""
+    points = PointCircle(len(ROWS))
+    found = whole_episodes(points, 2.0 * pushes(5))
+    inside = []
+    for time in range(HORIZON):
+        for row in ROWS:
+            x, y, vx, vy = found["observations"][time + 1, row, :4].astype(float) / (0.1, 0.1, 0.2, 0.2)
+            expected = 0.1 * (-x * vy + y * vx) / (1 + abs(math.hypot(x, y) - 7))
+            assert found["rewards"][time, row] == pytest.approx(expected, abs=1e-5)
+            assert found["observations"][time + 1, row, 4] == pytest.approx(0.1 * (math.hypot(x, y) - 7), abs=1e-6)
+            if abs(abs(x) - 5) > 1e-5:  # nearer than that, single precision cannot tell
+                assert found["costs"][time, row, 0] == float(abs(x) > 5)
+            inside.append(abs(x) <= 5)
+    assert 0 < sum(inside) < len(inside)
+
+
+def test_clockwise_earns_what_anticlockwise_pays() -> None:
+    position = np.array([[0.0, 7.0], [7.0, 0.0], [0.0, -7.0], [0.0, 9.0]])
+    clockwise = np.array([[4.0, 0.0], [0.0, -4.0], [-4.0, 0.0], [4.0, 0.0]])
+    np.testing.assert_allclose(reward(position, clockwise), [2.8, 2.8, 2.8, 1.2])
+    np.testing.assert_array_equal(reward(position, -clockwise), -reward(position, clockwise))
+    assert not reward(position, position).any()  # straight away from the middle
+
+
+def test_the_point_obeys_its_equation_of_motion() -> None:
+    physics = Physics(friction=0.5, friction_spread=0.0, payload=1.0, gust=0.0)
+    points, row = PointCircle(1, physics), np.arange(1)
+    seen = points.reset(row, [7])[0].astype(float)
+    position, velocity = seen[:2] / 0.1, seen[2:4] / 0.2
+    for action in pushes(6, rows=1)[:30]:
+        # m dv/dt = F a - c v with the friction of the new velocity, solved by hand for m = 2, c = 0.5, dt = 0.2, F = 4
+        velocity = (velocity + 0.4 * np.clip(action[0], -1, 1)) / 1.05
+        position = position + 0.2 * velocity
+        seen = points.step(row, action).observations[0]
+        np.testing.assert_allclose(seen[:4], [*(0.1 * position), *(0.2 * velocity)], atol=1e-5)
+
+
+def test_starts_lie_in_a_ring_at_rest() -> None:
+    seen = PointCircle(2000).reset(np.arange(2000), range(2000)).astype(float)
+    distance = np.hypot(*(seen[:, :2].T / 0.1))
+    assert 2 <= distance.min() < 2.1
+    assert 3.9 < distance.max() <= 4 + 1e-5
+    assert not seen[:, 2:4].any()
+    angles = np.arctan2(seen[:, 1], seen[:, 0])
+    assert abs(np.exp(1j * angles).mean()) < 4 / math.sqrt(2000)
+
+
+def test_an_episode_ends_at_its_horizon_and_waits_for_its_reset() -> None:
+    points = PointCircle(2)
+    points.reset(np.arange(2), [0, 1])
+    for time in range(HORIZON):
+        step = points.step(np.arange(2), np.zeros((2, 2)))
+        assert not step.terminated.any()
+        assert (step.truncated == (time == HORIZON - 1)).all()
+    with pytest.raises(ConfigError, match="Row 0 has no episode under way"):
+        points.step(np.arange(2), np.zeros((2, 2)))
+    points.reset(np.array([0]), [2])
+    points.step(np.array([0]), np.zeros((1, 2)))
+    with pytest.raises(ConfigError, match="Row 1 has no episode under way"):
+        points.step(np.array([1]), np.zeros((1, 2)))
+
+
+def test_a_row_that_was_never_reset_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Row 1 has no episode under way; reset it first"):
+        PointCircle(3).step(np.array([1]), np.zeros((1, 2)))
+
+
+def test_actions_outside_the_bounds_are_clipped() -> None:
+    actions = pushes(7)
+    wild = whole_episodes(PointCircle(len(ROWS)), actions)
+    tame = whole_episodes(PointCircle(len(ROWS)), np.clip(actions, -1, 1))
+    assert (np.abs(actions) > 1).any()
+    np.testing.assert_array_equal(wild["observations"], tame["observations"])
+
+
+def test_an_action_that_is_not_a_number_is_refused() -> None:
+    points = PointCircle(1)
+    points.reset(np.arange(1), [0])
+    with pytest.raises(EpisodeError, match="nan"):
+        points.step(np.arange(1), np.array([[0.0, np.nan]]))
+
+
+def test_the_walls_stop_a_point() -> None:
+    found = whole_episodes(PointCircle(len(ROWS)), np.full((HORIZON, len(ROWS), 2), [1.0, 0.0]))
+    np.testing.assert_allclose(found["observations"][-1, :, 0], 1.0, atol=0.05)
+    assert np.abs(found["observations"][..., :2]).max() <= 1.0
+    assert found["costs"].sum(axis=0).min() > 100
+
+
+def test_returns_of_one_driver_vary_moderately() -> None:
+    rewards, costs = drive([BEST[math.inf]] * 200, range(200)).returns.T
+    assert 0.01 < rewards.std() / rewards.mean() < 0.06
+    assert 1 < costs.std() < 10
+
+
+@pytest.mark.parametrize(("name", "value"), [("friction", 1.2), ("payload", 1.0)])
+def test_more_friction_or_payload_earns_less(name: str, value: float) -> None:
+    usual, _ = mean_returns(math.inf, Physics())
+    adrift, _ = mean_returns(math.inf, replace(Physics(), **{name: value}))
+    assert adrift < 0.95 * usual
+
+
+def test_less_friction_carries_a_careful_driver_into_the_strips() -> None:
+    assert mean_returns(0.0, Physics())[1] == 0
+    assert mean_returns(0.0, Physics(friction=0.4))[1] > 1
+
+
+def test_a_biased_sensor_carries_a_careful_driver_into_a_strip() -> None:
+    costs = [mean_returns(0.0, Physics(sensor_bias=(bias, 0.0)))[1] for bias in (-1.0, 0.0, 1.0)]
+    assert costs[1] == 0
+    assert min(costs[0], costs[2]) > 10
+
+
+def test_physics_can_change_in_the_middle_of_an_episode() -> None:
+    points, row = PointCircle(1), np.arange(1)
+    points.reset(row, [0])
+    before = points.step(row, np.zeros((1, 2))).observations
+    points.physics = Physics(gust=0.0, sensor_bias=(1.0, -2.0))
+    after = points.step(row, np.zeros((1, 2))).observations
+    np.testing.assert_allclose((after - before)[0, :2], [0.1, -0.2], atol=0.01)
+
+
+def test_make_takes_physics() -> None:
+    plain, biased = make(), make(sensor_bias=(1.0, 0.0))
+    difference = biased.reset(seed=0)[0] - plain.reset(seed=0)[0]
+    assert difference[0] == pytest.approx(0.1, abs=1e-6)
+    assert difference[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("physics", "message"),
+    [
+        ({"friction": -0.1}, "friction must be finite and not negative; got -0.1"),
+        ({"payload": math.nan}, "payload must be finite and not negative; got nan"),
+        ({"gust": math.inf}, "gust must be finite and not negative; got inf"),
+        ({"friction_spread": 1.5}, "friction_spread is a fraction from 0 to 1; got 1.5"),
+        ({"sensor_bias": (0.0, math.inf)}, "sensor_bias is one finite number for x and one for y"),
+    ],
+)
+def test_impossible_physics_are_refused(physics: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Physics(**physics)  # type: ignore[arg-type]
+
+
+def test_without_friction_it_stays_finite_and_with_much_it_stays_slow() -> None:
+    for friction in (0.0, 1e6):
+        points = PointCircle(len(ROWS), Physics(friction=friction))
+        found = whole_episodes(points, pushes(8))
+        assert np.isfinite(found["rewards"]).all()
+    assert np.abs(found["observations"][..., 2:4]).max() < 1e-4

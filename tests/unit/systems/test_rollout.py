@@ -1,0 +1,207 @@
+"""Rollouts: the same episodes, however many run side by side."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from acting import Drift, Feedback, drift_task, feedback, targets
+from lifesafe.errors import ConfigError, EpisodeError, TrialError
+from lifesafe.returns import Returns
+from lifesafe.systems import Rollout, Task, open_vector, rollout, task
+from lifesafe.systems.rollout import Outcome, jobs_of, play
+
+SEEDS = list(range(100, 113))
+
+
+def run(task: Task, rows: int, *, record: bool = False) -> Rollout:
+    vector = open_vector(task, rows)
+    done = rollout(feedback(task), vector, targets(13, len(task.limits)), SEEDS, record=record)
+    vector.close()
+    return done
+
+
+def by_hand(task: Task, target: Returns, seed: int) -> tuple[Returns, int, bool]:
+    """Run one episode in the plainest way."""
+    environment, actor = task.environment(), feedback(task).actor([target])
+    observation, _ = environment.reset(seed=seed)
+    reward, costs, length, terminated = 0.0, np.zeros(len(task.limits)), 0, False
+    while length < task.horizon and not terminated:
+        action = actor.act(observation.astype(np.float32)[None])[0].astype(np.float32)
+        observation, earned, terminated, _, info = environment.step(action)
+        actor.observe(np.array([earned]), np.atleast_1d(info["cost"])[None])
+        reward, costs, length = reward + earned, costs + info["cost"], length + 1
+    return Returns(reward, costs), length, terminated
+
+
+def test_each_episode_goes_as_if_it_were_alone() -> None:
+    drift = drift_task()
+    expected = [by_hand(drift, target, seed) for target, seed in zip(targets(13), SEEDS, strict=True)]
+    done = run(drift, 4)
+    assert [(each.returns, each.length, each.terminated) for each in done.outcomes] == expected
+    lengths = {length for _, length, _ in expected}
+    assert len(lengths) > 3, "episodes must end at different times for this to mean something"
+    assert drift.horizon in lengths
+
+
+@pytest.mark.parametrize("rows", [1, 2, 13, 50])
+def test_the_number_of_rows_changes_nothing(rows: int) -> None:
+    assert run(drift_task(), rows).returns == run(drift_task(), 4).returns
+
+
+def test_the_tasks_own_vector_gives_what_its_environment_gives() -> None:
+    points = task("PointCircle")
+    asked, seeds = targets(4, costs=1), SEEDS[:4]
+    native, one_by_one = open_vector(points, 3, backend="native"), open_vector(points, 4, backend="process")
+    expected = rollout(feedback(points), one_by_one, asked, seeds).returns
+    assert rollout(feedback(points), native, asked, seeds).returns == expected
+
+
+def test_no_step_is_taken_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    drift = drift_task()
+    vector = open_vector(drift, 4)
+    steps, step = [], vector.step
+
+    def counted(rows: np.ndarray, actions: np.ndarray) -> Any:
+        steps.append(len(rows))
+        return step(rows, actions)
+
+    monkeypatch.setattr(vector, "step", counted)
+    done = rollout(feedback(drift), vector, targets(13), SEEDS)
+    assert sum(steps) == done.steps == sum(outcome.length for outcome in done.outcomes)
+
+
+def test_what_is_recorded_is_what_happened() -> None:
+    drift = drift_task()
+    done = run(drift, 4, record=True)
+    dataset = done.dataset
+    assert dataset.lengths.tolist() == [outcome.length for outcome in done.outcomes]
+    assert dataset.terminated.tolist() == [outcome.terminated for outcome in done.outcomes]
+    np.testing.assert_allclose(dataset.returns, [tuple(each) for each in done.returns], atol=1e-4)
+    assert np.abs(dataset.actions).max() <= 1
+    episode = dataset[3]
+    assert np.array_equal(episode.observations[1:], episode.next_observations[:-1])
+    environment = drift.environment()
+    assert np.array_equal(environment.reset(seed=SEEDS[3])[0].astype(np.float32), episode.observations[0])
+    for i, action in enumerate(episode.actions):  # the recorded actions lead through the episode again, to the bit
+        observation, *_ = environment.step(action)
+        assert np.array_equal(observation.astype(np.float32), episode.next_observations[i])
+
+
+def test_a_dataset_needs_a_record() -> None:
+    with pytest.raises(ConfigError, match="The episodes were not recorded; roll out with record=True"):
+        _ = run(drift_task(), 4).dataset
+
+
+def test_progress_is_told() -> None:
+    drift, told = drift_task(), []
+    vector = open_vector(drift, 4)
+    done = rollout(
+        feedback(drift), vector, targets(5), SEEDS[:5], progress=lambda episodes, steps: told.append((episodes, steps))
+    )
+    assert told[-1] == (5, done.steps)
+    assert told == sorted(told)
+
+
+def test_targets_and_seeds_must_fit() -> None:
+    drift = drift_task()
+    vector = open_vector(drift, 4)
+    for count, seeds in ((2, [1]), (0, [])):
+        with pytest.raises(ConfigError, match=f"Got {count} targets and {len(seeds)} seeds"):
+            rollout(feedback(drift), vector, targets(count), seeds)
+
+
+class Unasked:
+    """A policy that must not be asked."""
+
+    def actor(self, targets: object) -> Any:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("backend", ["process", "native"])
+def test_targets_need_as_many_costs_as_the_environments(backend: Any) -> None:
+    vector = open_vector(drift_task() if backend == "process" else task("PointCircle"), 2, backend=backend)
+    asked = [Returns(1.0, [0.0] * vector.costs), Returns(1.0, (0.0, 0.0, 0.0))]
+    with pytest.raises(TrialError, match=rf"asks for 3 costs, the task has {vector.costs}; give one each"):
+        rollout(Unasked(), vector, asked, [0, 1])
+
+
+def test_what_ended_is_told_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    vector, told = open_vector(drift_task(), 1), dict[int, Outcome]()
+    ticks = play(feedback(drift_task()), vector, jobs_of(targets(2), [0, 1], 2))
+    assert next(ticks) == (1, {})  # the first episode is under way
+    monkeypatch.setattr(vector, "reset", stuck)
+    with pytest.raises(OSError, match="stuck"):
+        note(ticks, told)
+    assert list(told) == [0]
+
+
+def note(ticks: Iterator[tuple[int, dict[int, Outcome]]], told: dict[int, Outcome]) -> None:
+    for _, finished in ticks:
+        told.update(finished)
+
+
+def stuck(rows: object, seeds: object) -> None:
+    raise OSError("stuck")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_fewer_rows_than_there_are_can_be_used(rows: int) -> None:
+    vector = open_vector(drift_task(), 4)
+    begun: list[int] = []
+    reset = vector.reset
+    vector.reset = lambda named, seeds: (begun.extend(named), reset(named, seeds))[1]  # type: ignore[method-assign]
+    done = dict[int, Outcome]()
+    note(play(feedback(drift_task()), vector, jobs_of(targets(13), SEEDS, 2), rows=rows), done)
+    assert set(begun) == set(range(rows))
+    assert [done[number].returns for number in range(13)] == run(drift_task(), 4).returns
+
+
+class Confused(Feedback):
+    """Gives no numbers."""
+
+    def actor(self, targets: object) -> object:  # type: ignore[override]
+        actor = super().actor(targets)  # type: ignore[arg-type]
+        actor._seen[:] = np.nan
+        return actor
+
+
+def test_a_policy_that_gives_no_number_is_named() -> None:
+    with pytest.raises(EpisodeError, match=r"The policy gave the action \[nan, nan\]"):
+        rollout(Confused(2, 2, 2), open_vector(drift_task(), 2), targets(2), [0, 1])
+
+
+def test_a_reward_that_is_no_number_is_named() -> None:
+    with pytest.raises(EpisodeError, match=r"A step earned nan and cost .*; every number must be finite"):
+        rollout(feedback(drift_task()), open_vector(drift_task(Broken), 2), targets(2), [0, 1])
+
+
+class Boxed(Drift):
+    """Gives its rewards as arrays, as environments did once."""
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward]), *rest
+
+
+class Split(Drift):
+    """Gives two rewards."""
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, reward, *rest = super().step(action)
+        return observation, np.array([reward, 0.0]), *rest
+
+
+def test_a_reward_may_be_an_array_of_one_number() -> None:
+    assert run(drift_task(Boxed), 4).returns == run(drift_task(), 4).returns
+    with pytest.raises(ConfigError, match=r"A step of task 'Drift' earned array\(.*\); a reward is one number"):
+        run(drift_task(Split), 4)
+
+
+class Broken(Drift):
+    """Earns nobody knows what."""
+
+    def step(self, action: np.ndarray) -> Any:
+        observation, _, *rest = super().step(action)
+        return observation, float("nan"), *rest
