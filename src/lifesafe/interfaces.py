@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -44,3 +45,22 @@ class Policy(Protocol):
     def actor(self, targets: Sequence[Returns]) -> Actor:
         """Return an actor with one row per target, each at the start of an episode."""
         ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a long piece of work has come."""
+
+    doing: str
+    """A word or two: "training", "episodes"."""
+    done: int
+    total: int | None = None
+    """None where nobody knows how much there is to do."""
+    note: str = ""
+    """Something to keep in sight, on a line of its own: a worker that was replaced, a new best."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """What to show beside the bar, by name: a loss, steps per second."""
+
+
+Report = Callable[[Progress], None]
+"""Called with every step of progress that is worth showing."""
