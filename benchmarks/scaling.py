@@ -1,6 +1,6 @@
 """What the comparison costs: the parts of its jobs measured, predictions beside reality, hundreds of jobs on Ray.
 
-    python benchmarks/scaling.py costs    # measures src/lifesafe/lab/benchmark/costs.toml, which `lifesafe bench plan` uses
+    python benchmarks/scaling.py costs    # measures the costs that `lifesafe bench plan` uses
     python benchmarks/scaling.py smoke    # the smoke suite in 1 and 2 processes and on Ray, beside the prediction
     python benchmarks/scaling.py cluster  # all jobs of the paper suite on Ray; they sleep, an hour of work for a second
 

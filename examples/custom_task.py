@@ -8,8 +8,8 @@ import gymnasium
 import numpy as np
 
 from lifesafe.data.recorder import Recorder
+from lifesafe.lab.baselines import RvSConfig
 from lifesafe.life import Lifetime
-from lifesafe.policies import RvSConfig
 from lifesafe.systems import Task
 
 

@@ -1,7 +1,8 @@
 """From logs to a target that may be operated, on the embedded task. Takes half a minute."""
 
 import lifesafe as ls
-from lifesafe.policies import RvSConfig, train
+from lifesafe.lab.baselines import RvSConfig
+from lifesafe.policies import train
 from lifesafe.systems import Evaluator
 
 task = ls.task("PointCircle", limits=20.0)

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 # These train or run what was trained. Everything else must do without PyTorch, the command line too.
-TRAINING = {"policies", "collection", "baselines", "lifetime", "benchmark"}
+TRAINING = {"policies", "lab", "life"}
 
 # The import linter does not see what a package's __init__ brings along; a fresh interpreter does.
 FOREIGN = {"torch", "gpytorch", "matplotlib", "pandas", "sklearn", "gymnasium", "h5py", "minari", "mujoco", "pybullet"}

@@ -19,7 +19,7 @@ from lifesafe.report.reading import Reading
 from lifesafe.safety import SafeOptimizer
 from report_runs import held
 
-OLD = Path(__file__).parents[1] / "formats" / "assets" / "journal-v1.sqlite"
+OLD = Path(__file__).parents[2] / "formats" / "assets" / "journal-v1.sqlite"
 SHORT = ["theory", "simulate", "--episodes", "60"]
 
 
