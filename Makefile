@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench coverage planes theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke docs clean
+.PHONY: help demo test check slow bench coverage planes mutation theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke docs clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
@@ -42,6 +42,9 @@ coverage: $(VENV)/.dev .venv-rivals/.installed  ## count broken promises of ours
 
 planes: $(VENV)/.dev  ## search on measured planes of real policies; hours
 	$(BIN)/python benchmarks/planes.py
+
+mutation: $(VENV)/.dev  ## change 200 random lines of the heart, and see whether a test notices; hours
+	$(BIN)/python benchmarks/mutation.py
 
 theorem1: $(VENV)/.dev  ## check Theorem 1 on problems so small that all it speaks of is exact
 	PYTHONPATH=research $(BIN)/python -m theorem1
