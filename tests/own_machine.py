@@ -39,6 +39,11 @@ def spills(observation: Any, action: Any, next_observation: Any, info: dict[str,
     return float(info["cost"])
 
 
+def spills_and_drips(observation: Any, action: Any, next_observation: Any, info: dict[str, Any]) -> list[float]:
+    """Return two costs of a step: what is spilled also drips, half as much."""
+    return [info["cost"], info["cost"] / 2]
+
+
 gymnasium.register("Belt-v0", entry_point="own_machine:Belt", max_episode_steps=HORIZON)
 
 

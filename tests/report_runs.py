@@ -87,7 +87,7 @@ def operated(path: Path, task: str = "PointCircle") -> Path:
     """A life in operation without an alarm, with a run.toml."""
     manifest = {
         "run": {"task": task, "limits": [LIMIT], "seed": 0, "delta": 0.1, "start": "data"},
-        "data": {"file": "none", "fingerprint": "8080087c" * 8},
+        "data": {"fingerprint": "8080087c" * 8},
         "policy": {"kind": "CDT", "config": {"steps": 600}},
         "versions": {"python": "3.11", "lifesafe": "0.1.0"},
     }

@@ -2,7 +2,8 @@
 
 A *plain* value is a dict with string keys, a list, a string, a bool, an int, a finite float or None. A config
 is a frozen dataclass whose fields are such values, tuples, enums, `Literal` choices, or configs again. TOML
-has no null: a key with None is left out there; who writes a file by hand says "none" for a field that may be None.
+has no null: a key with None is left out there, and a key that is missing stands for the default. So a field that may be
+None has None as its default; where something else is the default, a word says what None would.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from lifesafe.errors import ConfigError
 
 T = TypeVar("T")
 
-_NONE = "none"
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -201,7 +201,7 @@ def _convert_float(value: Any, place: _Place) -> float:
 
 
 def _convert_union(members: tuple[Any, ...], value: Any, place: _Place) -> Any:
-    if type(None) in members and (value is None or value == _NONE):
+    if type(None) in members and value is None:
         return None
     members = tuple(member for member in members if member is not type(None))
     if len(members) == 1:

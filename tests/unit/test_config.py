@@ -173,9 +173,9 @@ def test_numpy_numbers_become_plain_ones() -> None:
     assert type(plain["dropout"]) is float
 
 
-def test_none_is_read_from_json_and_from_toml() -> None:
+def test_none_is_read_from_json_and_no_word_stands_for_it() -> None:
     assert from_plain(Config, {"budget": None}).budget is None
-    assert from_plain(Config, {"budget": "none"}).budget is None
+    assert "budget = 'none' is not a whole number" in refusal({"budget": "none"})
 
 
 def test_a_config_with_a_wrong_value_inside_is_not_stored() -> None:

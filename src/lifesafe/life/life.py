@@ -141,7 +141,7 @@ class Lifetime:
             task, config = task or _task_of(recorded, directory), config or _config_of(recorded)
             data = data if data is not None else recorded["data"].get("file")
             seed = recorded["run"]["seed"] if seed is None else seed
-            search = search or manifests.recorded_config(Search, recorded["search"])
+            search = search or from_plain(Search, recorded["search"], manifests.NAME)
         if task is None and (directory / JOURNAL).exists():
             raise ConfigError(
                 f"The run in {directory} was begun by `lifesafe ask` or SafeOptimizer, and knows no environment to run"
@@ -411,5 +411,5 @@ def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:
 
 def _config_of(recorded: Mapping[str, Any]) -> LearnerConfig:
     cls = config_class(recorded["policy"]["kind"])
-    config: LearnerConfig = manifests.recorded_config(cls, recorded["policy"]["config"])
+    config: LearnerConfig = from_plain(cls, recorded["policy"]["config"], manifests.NAME)
     return config

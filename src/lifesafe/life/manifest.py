@@ -1,24 +1,19 @@
 """run.toml: what a run was begun with, written once; going on with anything else is refused.
 
-TOML has no null: what is none is left out, so a field that may be none and is missing is none.
+TOML has no null: what is None is left out, and what is missing is the default.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import platform
-import types
-import typing
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, Union
+from typing import Any
 
-from lifesafe._config import from_plain, read_toml, toml_text
+from lifesafe._config import read_toml, toml_text
 from lifesafe._files import write_atomic
 from lifesafe.errors import ConfigError
-
-T = TypeVar("T")
 
 NAME = "run.toml"
 _NEEDED = {
@@ -51,15 +46,6 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
             " from a copy, or begin in another directory."
         )
     return recorded
-
-
-def recorded_config(cls: type[T], recorded: Mapping[str, Any]) -> T:
-    """Return a config from what a manifest says of it.
-
-    Raises:
-        ConfigError: If it is none.
-    """
-    return from_plain(cls, _with_none(cls, recorded), NAME)
 
 
 def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
@@ -101,16 +87,3 @@ def versions() -> dict[str, str]:
     """Return the versions of what decides results."""
     packages = ("lifesafe", "torch", "numpy", "scipy")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-def _with_none(cls: type, recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was recorded of a config, with None for what was left out."""
-    hints, whole = typing.get_type_hints(cls), dict(recorded)
-    for field in dataclasses.fields(cls):
-        hint = hints[field.name]
-        if field.name in whole:
-            if dataclasses.is_dataclass(hint) and isinstance(hint, type) and isinstance(whole[field.name], Mapping):
-                whole[field.name] = _with_none(hint, whole[field.name])
-        elif typing.get_origin(hint) in (Union, types.UnionType) and type(None) in typing.get_args(hint):
-            whole[field.name] = None
-    return whole

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from lifesafe._config import from_plain
 from lifesafe.errors import ConfigError
 from lifesafe.life import Lifetime, Search
-from lifesafe.life.manifest import NAME, begin, differences, read_manifest, recorded_config
+from lifesafe.life.manifest import NAME, begin, differences, read_manifest
 
 MANIFEST: dict[str, Any] = {
     "run": {"task": "A", "limits": [20.0], "horizon": 50, "largest_costs": [1.0], "seed": 0},
@@ -70,7 +71,7 @@ def test_every_search_is_recorded_and_read_again(tmp_path: Path, search: Search)
     begin(tmp_path, MANIFEST | {"search": vars(search)})
     recorded = read_manifest(tmp_path)
     assert recorded is not None
-    assert recorded_config(Search, recorded["search"]) == search
+    assert from_plain(Search, recorded["search"]) == search
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ def test_deviations_stay_within_their_bounds() -> None:
     log_std = network.gaussian(features).log_std
     assert log_std.min() >= -2.0
     assert log_std.max() <= 0.5
-    free = small_config(log_std_bounds=None).build(random_dataset(), seed=0)._network
+    free = small_config(log_std_bounds="free").build(random_dataset(), seed=0)._network
     assert free.gaussian(features).log_std.abs().max() > 2.0
 
 

@@ -97,8 +97,8 @@ class CDTConfig:
     length alone; or to max(0, 70 - cost), as OSRL does, and then starting anywhere, the end padded."""
     augmentation: AugmentationConfig = field(default_factory=lambda: AugmentationConfig(fraction=0.3))
     """Episodes relabeled with targets beyond the data, so that the cost comes first when both cannot be had."""
-    log_std_bounds: tuple[float, float] | None = (-5.0, 2.0)
-    """Bounds on the logarithm of the deviation of an action; none for OSRL's."""
+    log_std_bounds: tuple[float, float] | Literal["free"] = (-5.0, 2.0)
+    """Bounds on the logarithm of the deviation of an action; "free" for none, as OSRL's."""
     temperature: float = 0.0
     """Weight of the entropy of actions at the start; 0 for none. It is then learned as in OSRL, whose target is the
     negative number of actions while the entropy is a mean over actions: so it just fades, which is why it is off."""
@@ -128,7 +128,7 @@ class CDTConfig:
             raise ConfigError(
                 f"Without sliding, segments are as long as the context; got {self.segment} and {self.context}."
             )
-        if self.log_std_bounds is not None and not self.log_std_bounds[0] < self.log_std_bounds[1]:
+        if self.log_std_bounds != "free" and not self.log_std_bounds[0] < self.log_std_bounds[1]:
             raise ConfigError(f"log_std_bounds must rise; got {self.log_std_bounds}.")
         if (self.cost_weight > 0) != (self.cost_model != "none"):
             raise ConfigError(
@@ -156,7 +156,7 @@ class CDTConfig:
             scaling="osrl",
             sampling="osrl",
             augmentation=osrl_augmentation(task),
-            log_std_bounds=None,
+            log_std_bounds="free",
             temperature=0.1,
             cost_weight=0.02,
             cost_model="classes",
@@ -189,7 +189,7 @@ class CDTConfig:
                 width=self.width,
                 layers=self.layers,
                 heads=self.heads,
-                log_std_bounds=self.log_std_bounds,
+                log_std_bounds=None if self.log_std_bounds == "free" else self.log_std_bounds,
                 cost_model=self.cost_model,
             )
 
