@@ -15,7 +15,8 @@ import tyro
 from tyro.conf import Positional
 
 if TYPE_CHECKING:
-    from lifesafe.data.transfer import Progress as Transfer
+    from lifesafe.interfaces import Progress as Step
+    from lifesafe.interfaces import Report
     from lifesafe.lab.collection import Progress as Collection
     from lifesafe.policies import Progress as Training
 
@@ -124,7 +125,7 @@ def progress_lines(unit: str, total: int) -> Iterator[Callable[[str | None, int]
 
 
 @contextlib.contextmanager
-def download_bar(label: str) -> Iterator[Callable[[Transfer], None]]:
+def download_bar(label: str) -> Iterator[Report]:
     """Show how much has arrived, how fast and how long it will take, on a terminal; and why it waits, anywhere."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -134,7 +135,7 @@ def download_bar(label: str) -> Iterator[Callable[[Transfer], None]]:
     hidden = not console.is_terminal
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True, disable=hidden) as shown:
 
-        def progress(state: Transfer) -> None:
+        def progress(state: Step) -> None:
             if state.note:
                 console.print(f"{label}: {state.note}", markup=False, soft_wrap=True)
             if not shown.tasks:  # only now: what lay here from before must not count as fast

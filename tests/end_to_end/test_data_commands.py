@@ -34,20 +34,24 @@ def begin(server: Unruly, place: Path) -> subprocess.Popen[str]:
     return subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def await_bytes(part: Path, count: int, process: subprocess.Popen[str]) -> None:
+def arrived(place: Path) -> bytes:
+    return b"".join(part.read_bytes() for part in place.glob(f"{NAME}.*.part"))
+
+
+def await_bytes(place: Path, count: int, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 60
-    while not (part.exists() and part.stat().st_size >= count):
+    while len(arrived(place)) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)
 
 
 def test_a_fetch_killed_again_and_again_goes_on_and_ends_whole(server: Unruly, tmp_path: Path) -> None:
-    part, kills = tmp_path / f"{NAME}.part", 3
+    kills = 3
     server.answers = [SLOW] * kills
     for kill in range(1, kills + 1):
         process = begin(server, tmp_path)
-        await_bytes(part, kill * len(CONTENT) // (kills + 2), process)
+        await_bytes(tmp_path, kill * len(CONTENT) // (kills + 2), process)
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
         assert not (tmp_path / NAME).exists()
@@ -56,7 +60,7 @@ def test_a_fetch_killed_again_and_again_goes_on_and_ends_whole(server: Unruly, t
     assert process.returncode == 0, err
     assert out == f"{tmp_path / NAME}\n"
     assert (tmp_path / NAME).read_bytes() == CONTENT
-    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == ["manifest.json", NAME]
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith(".")) == [NAME, f"{NAME}.sha256"]
     starts = [int((asked or "bytes=0-")[6:-1]) for asked in server.ranges]
     assert starts == sorted(starts)
     assert starts[1] > 0
@@ -65,19 +69,24 @@ def test_a_fetch_killed_again_and_again_goes_on_and_ends_whole(server: Unruly, t
 def test_an_interrupted_fetch_leaves_the_part_and_says_how_to_go_on(server: Unruly, tmp_path: Path) -> None:
     server.answers = [SLOW]
     process = begin(server, tmp_path)
-    await_bytes(tmp_path / f"{NAME}.part", 20_000, process)
+    await_bytes(tmp_path, 20_000, process)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert f"To go on: lifesafe data fetch {NAME}" in err
     assert "Traceback" not in err
-    assert CONTENT.startswith((tmp_path / f"{NAME}.part").read_bytes())
+    beginning = arrived(tmp_path)
+    assert CONTENT.startswith(beginning)
+    again = begin(server, tmp_path)
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert server.ranges == [None, f"bytes={len(beginning)}-"]
 
 
 def test_two_processes_fetch_a_file_once(server: Unruly, tmp_path: Path) -> None:
     server.answers = [SLOW]
     first = begin(server, tmp_path)
-    await_bytes(tmp_path / f"{NAME}.part", 4096, first)
+    await_bytes(tmp_path, 4096, first)
     second = begin(server, tmp_path)
     assert second.communicate(timeout=60)[0] == first.communicate(timeout=60)[0] == f"{tmp_path / NAME}\n"
     assert len(server.asked) == 1

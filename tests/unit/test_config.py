@@ -4,7 +4,7 @@ import enum
 import json
 import math
 import tomllib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -47,7 +47,8 @@ class Config:
     masked: bool = False
     scales: tuple[float, ...] = (1.0, 2.0)
     pair: tuple[int, str] = (1, "a")
-    budget: int | None = 50
+    budget: int | None = None
+    bounds: tuple[float, float] | Literal["free"] = (-5.0, 2.0)
     kernel: Literal["rbf", "matern32"] = "rbf"
     stage: Stage = Stage.EXPLORE
     rate: Rate = field(default_factory=Rate)
@@ -77,11 +78,13 @@ def test_nothing_given_means_the_defaults() -> None:
     assert from_plain(Config, {}) == Config()
 
 
-def test_a_config_survives_plain_json_and_toml() -> None:
+@pytest.mark.parametrize("budget", [None, 7])
+def test_a_config_survives_plain_json_and_toml(budget: int | None) -> None:
     config = Config(
         width=7,
         scales=(0.5,),
-        budget=None,
+        budget=budget,
+        bounds="free",
         kernel="matern32",
         stage=Stage.MAXIMIZE,
         rate=Rate(start=0.25),
@@ -90,108 +93,77 @@ def test_a_config_survives_plain_json_and_toml() -> None:
         name='a "b" \\ \x7f \n é 😀',
     )
     plain = to_plain(config)
-    assert from_plain(Config, plain) == config
-    assert from_plain(Config, json.loads(json.dumps(plain))) == config
-    known = replace(config, budget=7)  # TOML has no word for none
-    assert from_plain(Config, tomllib.loads(toml_text(to_plain(known)))) == known
-
-
-def test_what_is_none_is_left_out_of_toml() -> None:
-    assert tomllib.loads(toml_text({"budget": None, "rate": {"start": 1.0, "steps": None}})) == {"rate": {"start": 1.0}}
-
-
-def test_plain_values_are_what_json_gives_back() -> None:
-    plain = to_plain(Config())
     assert json.loads(json.dumps(plain)) == plain
-    assert plain["stage"] == "explore"
-    assert plain["scales"] == [1.0, 2.0]
+    assert from_plain(Config, plain) == config
+    assert from_plain(Config, tomllib.loads(toml_text(plain))) == config
 
 
-def test_an_unknown_key_names_source_key_value_and_the_nearest_key() -> None:
-    message = refusal({"widht": 64})
-    assert message.startswith("cdt.toml: unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout,")
+def test_none_is_left_out_of_toml_and_a_list_with_it_is_refused() -> None:
+    assert tomllib.loads(toml_text({"budget": None, "rate": {"start": 1.0, "steps": None}})) == {"rate": {"start": 1.0}}
+    with pytest.raises(ConfigError, match="TOML, which has no null"):
+        toml_text({"a": [None]})
 
 
-def test_a_key_unlike_any_other_gets_no_suggestion() -> None:
-    assert "Did you mean" not in refusal({"zzz": 1})
+def test_a_setting_that_would_be_read_back_as_its_default_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Wordless:
+        share: float | None = 0.5
 
-
-def test_an_unknown_nested_key_is_named_with_its_table() -> None:
-    assert "unknown key 'rate.strat' = 1. Did you mean 'start'?" in refusal({"rate": {"strat": 1}})
-
-
-def test_a_missing_key_is_named() -> None:
-    assert refusal({}, Needed) == "cdt.toml: missing key 'limit'; give a number."
-    assert "missing key 'limits.limit'" in refusal({"limits": {}}, Limits)
+    with pytest.raises(ConfigError, match=r"Wordless: share = None would be .* its default, 0\.5, .* give the setting"):
+        to_plain(Wordless(share=None))
 
 
 @pytest.mark.parametrize(
     ("plain", "part"),
     [
+        ({"widht": 64}, "unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout, name,"),
+        ({"zzz": 1}, "unknown key 'zzz' = 1. Accepted: "),
+        ({"rate": {"strat": 1}}, "unknown key 'rate.strat' = 1. Did you mean 'start'?"),
         ({"width": "big"}, "width = 'big' is not a whole number"),
         ({"width": 3.0}, "width = 3.0 is not a whole number"),
         ({"width": True}, "width = True is not a whole number"),
         ({"dropout": True}, "dropout = True is not a number"),
         ({"dropout": "0.1"}, "dropout = '0.1' is not a number"),
         ({"dropout": math.nan}, "dropout = nan is not a finite number"),
-        ({"dropout": math.inf}, "dropout = inf is not a finite number"),
-        ({"dropout": 10**400}, "is not a finite number"),
+        ({"dropout": 10**400}, "is not accepted: Number out of range"),
         ({"masked": 1}, "masked = 1 is not true or false"),
         ({"name": 1}, "name = 1 is not a string"),
-        ({"name": None}, "name = None is not a string"),
+        ({"name": None}, "name = None would be read back as its default, 'cdt'"),
         ({"scales": 1.0}, "scales = 1.0 is not a list"),
         ({"scales": [1.0, "a"]}, "scales[1] = 'a' is not a number"),
-        ({"pair": [1]}, "pair = [1] is not a list of 2"),
+        ({"scales": [1.0, -math.inf]}, "scales[1] = -inf is not a finite number"),
+        ({"pair": [1]}, "pair = [1] is not a list of length 2"),
         ({"budget": "few"}, "budget = 'few' is not a whole number"),
-        ({"rate": 3}, "rate = 3 is not a table with the settings of Rate"),
+        ({"bounds": "fre"}, "bounds = 'fre' is not one of 'free'. Did you mean 'free'?"),
+        ({"rate": 3}, "rate = 3 is not a table"),
         ({"rates": [{"steps": "x"}]}, "rates[0].steps = 'x' is not a whole number"),
         ({"either": 1.5}, "either = 1.5 is not a whole number or a string"),
-        ({"kernel": "rbff"}, "kernel = 'rbff' is not one of 'rbf', 'matern32'. Did you mean 'rbf'?"),
-        (
-            {"stage": "explor"},
-            "stage = 'explor' is not one of 'explore', 'maximize'. Did you mean",
-        ),
-        ({"stage": 1}, "stage = 1 is not one of"),
-        ({"rate": {"start": -1}}, "cdt.toml: rate: start must be positive; got -1.0."),
+        ({"kernel": "rbff"}, "kernel = 'rbff' is not one of 'matern32', 'rbf'. Did you mean 'rbf'?"),
+        ({"stage": "explor"}, "stage = 'explor' is not one of 'explore', 'maximize'. Did you mean"),
+        ({"stage": 1}, "stage = 1 is not"),
+        ({"rate": {"start": -1}}, "rate: start must be positive; got -1.0."),
+        ([], "the content = [] is not a table"),
     ],
 )
-def test_a_wrong_value_is_refused_by_name(plain: dict[str, Any], part: str) -> None:
-    message = refusal(plain)
-    assert message.startswith("cdt.toml: ")
-    assert part in message
+def test_a_wrong_key_or_value_is_refused_by_name(plain: Any, part: str) -> None:
+    assert refusal(plain).startswith(f"cdt.toml: {part}") or part in refusal(plain)
 
 
-def test_whole_numbers_are_accepted_for_numbers_and_stored_as_such() -> None:
+def test_a_missing_key_is_named() -> None:
+    assert refusal({}, Needed) == "cdt.toml: missing key 'limit'; give it a value."
+    assert "missing key 'limits.limit'" in refusal({"limits": {}}, Limits)
+
+
+def test_numbers_become_those_of_their_fields() -> None:
     config = from_plain(Config, {"dropout": 1, "scales": [1, 2]})
-    assert type(config.dropout) is float
-    assert all(type(scale) is float for scale in config.scales)
-
-
-def test_numpy_numbers_become_plain_ones() -> None:
+    assert [type(number) for number in (config.dropout, *config.scales)] == [float] * 3
     plain = to_plain(Config(width=np.int64(3), dropout=np.float32(0.5)))  # type: ignore[arg-type]
-    assert type(plain["width"]) is int
-    assert type(plain["dropout"]) is float
-
-
-def test_none_is_read_from_json_and_no_word_stands_for_it() -> None:
-    assert from_plain(Config, {"budget": None}).budget is None
-    assert "budget = 'none' is not a whole number" in refusal({"budget": "none"})
+    assert (type(plain["width"]), type(plain["dropout"])) == (int, float)
 
 
 def test_a_config_with_a_wrong_value_inside_is_not_stored() -> None:
     with pytest.raises(ConfigError, match="Config: width = 'x' is not a whole number"):
         to_plain(Config(width="x"))  # type: ignore[arg-type]
-
-
-def test_only_dataclasses_of_plain_fields_are_configs() -> None:
-    @dataclass(frozen=True)
-    class Odd:
-        values: set[int]
-
-    with pytest.raises(TypeError, match="cannot hold"):
-        from_plain(Odd, {"values": [1]})
-    with pytest.raises(TypeError, match="not a dataclass"):
-        from_plain(int, {})
 
 
 def test_equal_configs_have_equal_fingerprints() -> None:

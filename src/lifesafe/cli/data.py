@@ -16,7 +16,9 @@ import tyro
 from tyro.conf import Positional, UseAppendAction
 
 from lifesafe._config import nearest
+from lifesafe._files import sha256_file
 from lifesafe.console import FOUND, OK, Directory, OutFile, download_bar, option, patience, print_json
+from lifesafe.data import fetch as downloads
 from lifesafe.errors import ConfigError, DatasetError
 
 if TYPE_CHECKING:
@@ -38,15 +40,14 @@ def fetch(
     mirror: Mirrors = (),
     offline: bool = False,
     force: bool = False,
-    verify: bool = False,
     json: bool = False,
 ) -> int:
     """Download the public data of tasks, and print where they are.
 
     The data are those of DSRL (Liu et al. 2023, CC-BY 4.0), 40 MB to some hundred per task. A download that broke off
-    goes on where it ended. A file gets its name only when it is whole and can be read; its size and SHA-256 are then
-    kept in manifest.json beside it and held against it later. Without a network, copy a file into the directory by
-    hand, or give a directory as mirror.
+    goes on where it ended. A file gets its name only when it is whole and can be read; its SHA-256 is then kept beside
+    it, and compared when it is fetched again. Without a network, copy a file into the directory by hand, or give a
+    directory as mirror.
 
     Examples:
         lifesafe data fetch CarCircle
@@ -61,29 +62,17 @@ def fetch(
         mirror: Address or directory to look in before the public one; may be given several times.
         offline: Never touch the network.
         force: Fetch again what is there.
-        verify: Compute the SHA-256 of what is there, rather than to trust size and date.
         json: Print what was fetched as JSON.
     """
-    from lifesafe.data import download
-    from lifesafe.data.manifest import read_manifest
-
     if not names:
         raise ConfigError("Give the name of at least one task; `lifesafe tasks` lists them.")
     directory = data_directory(data_dir)
     told = []
     for name, file in [(name, _public_file(name)) for name in names]:
-        with download_bar(name) as progress:
-            path = download.fetch(
-                file,
-                directory,
-                mirrors=(*mirror, *download.MIRRORS),
-                offline=offline,
-                force=force,
-                verify=verify,
-                progress=progress,
-            )
-        entry = read_manifest(path.parent).get(path.name)
-        told.append({"name": name, "path": str(path)} | (asdict(entry) if entry else {}))
+        with download_bar(name) as report:
+            mirrors = (*mirror, *downloads.MIRRORS)
+            path = downloads.fetch(file, directory, mirrors=mirrors, offline=offline, force=force, report=report)
+        told.append({"name": name, "path": str(path), "size": path.stat().st_size, "sha256": sha256_file(path)})
         if not json:
             print(path)
     if json:
@@ -205,9 +194,7 @@ def data_directory(given: Path | None = None) -> Path:
         return given.expanduser()
     if chosen := os.environ.get("LIFESAFE_DATA"):
         return Path(chosen).expanduser()
-    from lifesafe.data.download import default_directory
-
-    return default_directory(os.environ.get("XDG_CACHE_HOME"))
+    return downloads.default_directory(os.environ.get("XDG_CACHE_HOME"))
 
 
 def _public_file(name: str) -> str:

@@ -3,26 +3,17 @@
 from lifesafe.data.dataset import Dataset
 from lifesafe.data.dsrl import read_columns, read_dsrl, read_source, write_dsrl
 from lifesafe.data.episode import Episode
-from lifesafe.data.filters import Region, add_noise, add_outliers, cut_out, density, thin, thinned, without_best
 from lifesafe.data.minari import read_minari, write_minari
 from lifesafe.data.summary import Summary
 
 __all__ = [
     "Dataset",
     "Episode",
-    "Region",
     "Summary",
-    "add_noise",
-    "add_outliers",
-    "cut_out",
-    "density",
     "read_columns",
     "read_dsrl",
     "read_minari",
     "read_source",
-    "thin",
-    "thinned",
-    "without_best",
     "write_dsrl",
     "write_minari",
 ]

@@ -7,24 +7,21 @@ holds, and whatever is wrong with it becomes one `DatasetError`.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import secrets
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lifesafe._files import sync_directory
+from lifesafe._files import replacing
 from lifesafe.data.dataset import Dataset
 from lifesafe.errors import DatasetError
 
 COLUMNS = ("observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts")
 """The columns that a file may have; all others are passed over."""
 
-_REQUIRED = ("observations", "actions", "rewards", "costs")
+REQUIRED = ("observations", "actions", "rewards", "costs")
 _ENDS = ("terminals", "timeouts")
 _SMALL = 2**26  # bytes that may be read whatever the file holds: a column of nothing but its fill value takes no room
 _DEFLATE = 1100  # gzip, and so HDF5, never packs more than about 1030 bytes into one
@@ -43,7 +40,7 @@ def read_dsrl(path: str | Path) -> Dataset:
         DatasetError: If the file is missing, is not such a file, is damaged, or what it holds is not a dataset.
     """
     columns = read_columns(path)
-    missing = [name for name in _REQUIRED if name not in columns]
+    missing = [name for name in REQUIRED if name not in columns]
     if missing:
         raise DatasetError(
             f"{path} lacks {' and '.join(missing)}: a file in DSRL's layout has {', '.join(COLUMNS)}."
@@ -55,7 +52,7 @@ def read_dsrl(path: str | Path) -> Dataset:
     ends = {name: columns.get(name, nowhere) for name in _ENDS}
     try:
         return Dataset.from_arrays(
-            **{name: columns[name] for name in _REQUIRED},
+            **{name: columns[name] for name in REQUIRED},
             **ends,
             next_observations=columns.get("next_observations"),
         )
@@ -118,7 +115,7 @@ def write_dsrl(dataset: Dataset, path: str | Path, *, compress: bool = True, sou
     path = Path(path)
     storage: dict[str, Any] = {"compression": "gzip", "shuffle": True} if compress else {}
     with (
-        _replacing(path) as temporary,
+        replacing(path) as temporary,
         h5py.File(temporary, "x", alignment_threshold=1, alignment_interval=1 if compress else _PAGE) as file,
     ):
         for name, column in _layout(dataset).items():
@@ -221,20 +218,3 @@ def _load(column: Any, path: Path) -> np.ndarray:
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to, which becomes the given one once everything is on disk."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-        sync_directory(path.parent)
-    except (OSError, RuntimeError) as error:  # h5py has both for a full disk
-        raise OSError(getattr(error, "errno", None) or 5, f"Cannot write: {_first_line(error)}", str(path)) from error
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe.data import Dataset
-from lifesafe.data.transitions import returns_to_go
+from lifesafe.data.segments import returns_to_go
 
 
 def typical_costs(dataset: Dataset) -> Float[np.ndarray, " k"]:

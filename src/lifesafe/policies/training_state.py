@@ -7,7 +7,6 @@ holds the rest; replacing it, in one atomic step, is what makes a new checkpoint
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from lifesafe._config import canonical_json, fingerprint
-from lifesafe._files import sha256, write_atomic
+from lifesafe._files import locked, sha256, write_atomic
 from lifesafe.errors import CheckpointError, ConfigError
 from lifesafe.policies.checkpoint import json_bytes, parse, read, read_tensors, tensor_bytes, writing
 
@@ -94,18 +93,17 @@ class TrainingDirectory:
         Raises:
             CheckpointError: If another process trains in it, or it cannot be made.
         """
-        with writing(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / "lock").open("a")
-        with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise CheckpointError(
-                    f"Another process trains in {self.path}; wait for it, or give another directory."
-                ) from error
+        with contextlib.ExitStack() as held:
+            with writing(self.path):
+                self.path.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(self.path / "lock", self._refuse))
             self._clear()
             yield
+
+    def _refuse(self, holder: str) -> None:
+        raise CheckpointError(
+            f"Another process trains in {self.path}: {holder}. Wait for it, or give another directory."
+        )
 
     def write(self, state: TrainingState) -> None:
         """Make this the last checkpoint; when this returns, it is on disk.

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from lifesafe.data import Dataset, read_dsrl
+from lifesafe.data.fetch import default_directory, fetch
 from lifesafe.errors import ConfigError, DatasetError
 
 
@@ -111,8 +112,6 @@ class Task:
                 f"Task {self.name!r} has no data of its own; give some: --data FILE, in Python read_dsrl(file). For a"
                 " task that `lifesafe tasks` lists `lifesafe data collect` makes some."
             )
-        from lifesafe.data.download import default_directory, fetch  # here: HTTP takes time to import
-
         return read_dsrl(fetch(self.dataset_file, default_directory() if directory is None else directory))
 
     def check(self, dataset: Dataset) -> None:

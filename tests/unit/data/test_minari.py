@@ -12,7 +12,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import HealthCheck, given, settings
 
-from lifesafe.data import Dataset, add_noise, read_minari, write_minari
+from lifesafe.data import Dataset, read_minari, write_minari
 from lifesafe.errors import DatasetError, DependencyError
 from logs import dataset, datasets, plane
 
@@ -169,7 +169,6 @@ def test_observations_that_are_no_chain_are_refused() -> None:
     made.next_observations[0] += 1
     with pytest.raises(DatasetError, match=r"after transition 0 is not.*1 transitions.*write_dsrl"):
         write_minari(made, "logs-v0")
-    write_minari(add_noise(dataset(3), scale=0.1, seed=0), "noisy-v0")  # our noise keeps the chain
 
 
 def test_without_minari_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

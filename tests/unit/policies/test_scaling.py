@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from lifesafe.data import Dataset
-from lifesafe.data.sequences import Segments
-from lifesafe.data.transitions import returns_to_go
+from lifesafe.data.segments import Segments, returns_to_go
 from lifesafe.policies.cdt.batches import Table
 from lifesafe.policies.scaling import Scaling
 from small_cdt import random_dataset

@@ -50,7 +50,7 @@ def test_the_last_checkpoint_comes_back(files: TrainingDirectory) -> None:
 def test_older_checkpoints_are_removed(files: TrainingDirectory) -> None:
     for step in (3, 5):
         files.write(state(step))
-    assert sorted(path.name for path in files.path.iterdir()) == ["lock", "state-5.safetensors", "state.json"]
+    assert sorted(path.name for path in files.path.iterdir()) == ["state-5.safetensors", "state.json"]
 
 
 def test_what_killed_writers_left_is_passed_over_and_cleared_away(files: TrainingDirectory) -> None:
@@ -60,7 +60,7 @@ def test_what_killed_writers_left_is_passed_over_and_cleared_away(files: Trainin
     check(files.read(), 3)
     files.write(state(5))
     check(files.read(), 5)
-    assert sorted(path.name for path in files.path.iterdir()) == ["lock", "state-5.safetensors", "state.json"]
+    assert sorted(path.name for path in files.path.iterdir()) == ["state-5.safetensors", "state.json"]
 
 
 @pytest.mark.parametrize("name", ["state.json", "state-3.safetensors"])

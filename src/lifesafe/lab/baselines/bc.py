@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lifesafe.data import Dataset
-from lifesafe.data.transitions import held_out_transitions
+from lifesafe.data.segments import held_out_transitions
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import GaussianActor, gaussian_log_density

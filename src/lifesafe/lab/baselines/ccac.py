@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, softplus
 
 from lifesafe.data import Dataset
-from lifesafe.data.transitions import returns_to_go, steps_done
+from lifesafe.data.segments import returns_to_go, steps_done
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.lab.baselines.estimates import careful, signs, squared_errors
 from lifesafe.lab.baselines.markov import MarkovPolicy, snapshot

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from lifesafe._random import integer
 from lifesafe.data import Dataset
-from lifesafe.data.transitions import held_out_transitions, returns_to_go, steps_done
+from lifesafe.data.segments import held_out_transitions, returns_to_go, steps_done
 from lifesafe.errors import ConfigError
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.networks import gaussian_nll, mlp

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from lifesafe._random import generator
-from lifesafe.data.filters import thinned
 
 
 def select(
@@ -29,7 +28,7 @@ def select(
     returns = returns[inside]
 
     def kept(most: int) -> Int[np.ndarray, " m"]:
-        return thinned(returns, cost_bins=cost_cells, reward_bins=reward_cells, most=most, seed=seed)
+        return thinned(returns, cost_cells=cost_cells, reward_cells=reward_cells, most=most, seed=seed)
 
     fits, too_many = 1, len(returns) + 1
     while too_many - fits > 1:
@@ -53,3 +52,20 @@ def frontier(returns: Float[np.ndarray, "e r"]) -> Bool[np.ndarray, " e"]:
             result[index] = True
             best = np.vstack([best, costs])
     return result
+
+
+def thinned(
+    returns: Float[np.ndarray, "e r"], *, cost_cells: int, reward_cells: int, most: int, seed: int
+) -> Int[np.ndarray, " m"]:
+    """Return at most so many random episodes from each cell of a grid over the returns, in rising order."""
+    bins = np.array([reward_cells] + [cost_cells] * (returns.shape[1] - 1))
+    low, high = returns.min(axis=0), returns.max(axis=0)
+    place = (returns - low) / np.where(high > low, high - low, 1.0)  # in [0, 1]; the largest goes to the last cell
+    places = np.minimum((place * bins).astype(np.int64), bins - 1)
+    _, cells, sizes = np.unique(places, axis=0, return_inverse=True, return_counts=True)
+    cells = cells.reshape(-1)  # NumPy 2.0 alone gives it another shape
+    # Sorted by cell, in random order within: an episode's rank is its distance from the start of its cell.
+    order = np.lexsort([generator(seed, "thin").random(len(returns)), cells])
+    ranks = np.empty(len(returns), dtype=np.int64)
+    ranks[order] = np.arange(len(returns)) - (np.cumsum(sizes) - sizes)[cells[order]]
+    return np.flatnonzero(ranks < most)

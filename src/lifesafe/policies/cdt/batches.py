@@ -14,8 +14,7 @@ from torch import Tensor
 
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import Relabeled
-from lifesafe.data.sequences import Rows, Segments, Starts
-from lifesafe.data.transitions import returns_to_go
+from lifesafe.data.segments import Rows, Segments, Starts, returns_to_go
 from lifesafe.policies.cdt.network import Steps
 from lifesafe.policies.scaling import Scaling
 

@@ -32,8 +32,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from lifesafe._random import generator, integer
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import AugmentationConfig, relabel
-from lifesafe.data.sequences import Rows, Segments, Starts
-from lifesafe.data.transitions import held_out_transitions
+from lifesafe.data.segments import Rows, Segments, Starts, held_out_transitions
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.policies.cdt.actor import CDTActor, StreamingMemory, WindowMemory
 from lifesafe.policies.cdt.batches import Batch, Sampler, Table

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from lifesafe.data.transitions import returns_to_go
+from lifesafe.data.segments import returns_to_go
 from lifesafe.errors import DatasetError
 from lifesafe.lab.baselines.ccac import CCACConfig, Conditions
 from lifesafe.returns import Returns

@@ -1,6 +1,6 @@
-"""Where segments of consecutive steps lie in the flat columns of a dataset.
+"""Segments of consecutive steps in the flat columns of a dataset, and facts about single transitions.
 
-Notation: e episodes, b segments of l steps.
+Notation: n transitions, e episodes, b segments of l steps.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from lifesafe._random import generator
+from lifesafe.data.dataset import Dataset
 from lifesafe.errors import DatasetError
 
 Starts = Literal["whole", "anywhere"]
@@ -66,9 +68,9 @@ class Segments:
         self._lengths = lengths
         self._cumulative = np.cumsum(weights, dtype=np.float64)
 
-    def draw(self, generator: np.random.Generator, segments: int) -> Rows:
+    def draw(self, random: np.random.Generator, segments: int) -> Rows:
         """Return so many random segments."""
-        chances = generator.random((2, segments))
+        chances = random.random((2, segments))
         episodes = np.searchsorted(self._cumulative, chances[0] * self._cumulative[-1], side="right")
         episodes = np.minimum(episodes, len(self._cumulative) - 1)  # 0.999... * total may round up to total
         lengths = self._lengths[episodes]
@@ -91,3 +93,34 @@ class Segments:
         lengths = self._lengths[episodes][:, None]
         rows = self._first[episodes][:, None] + np.minimum(moments, lengths - 1)
         return Rows(rows=rows, real=moments < lengths, times=moments, episodes=episodes)
+
+
+def returns_to_go(dataset: Dataset) -> Float[np.ndarray, "n r"]:
+    """Return what each transition and the rest of its episode earned and cost, the reward first."""
+    steps = np.column_stack([dataset.rewards, dataset.costs]).astype(np.float64)
+    sums = np.cumsum(steps, axis=0)
+    ends = np.repeat(dataset.offsets[1:] - 1, dataset.lengths)
+    to_go: np.ndarray = sums[ends] - sums + steps
+    return to_go
+
+
+def steps_done(dataset: Dataset) -> Int[np.ndarray, " n"]:
+    """Return how many steps of its episode lie before each transition."""
+    steps: np.ndarray = np.arange(dataset.transitions) - np.repeat(dataset.offsets[:-1], dataset.lengths)
+    return steps
+
+
+def held_out_transitions(dataset: Dataset, fraction: float, *, seed: int) -> Bool[np.ndarray, " n"]:
+    """Return a mask of the transitions of a random fraction of the episodes, at least one; no column is copied.
+
+    Raises:
+        DatasetError: If no episode would be left on one side.
+    """
+    count = max(1, round(fraction * len(dataset))) if fraction > 0 else 0
+    if count >= len(dataset):
+        raise DatasetError(
+            f"Holding out {fraction} of {len(dataset)} episodes leaves none to learn from; give more episodes."
+        )
+    episodes = np.zeros(len(dataset), dtype=bool)
+    episodes[generator(seed, "held out").permutation(len(dataset))[:count]] = True
+    return np.repeat(episodes, dataset.lengths)
