@@ -133,7 +133,7 @@ def test_a_setting_that_would_be_read_back_as_its_default_is_refused() -> None:
         ({"scales": [1.0, "a"]}, "scales[1] = 'a' is not a number"),
         ({"scales": [1.0, -math.inf]}, "scales[1] = -inf is not a finite number"),
         ({"pair": [1]}, "pair = [1] is not a list of length 2"),
-        ({"budget": "few"}, "budget = 'few' is not a whole number"),
+        ({"budget": "none"}, "budget = 'none' is not a whole number"),
         ({"bounds": "fre"}, "bounds = 'fre' is not one of 'free'. Did you mean 'free'?"),
         ({"rate": 3}, "rate = 3 is not a table"),
         ({"rates": [{"steps": "x"}]}, "rates[0].steps = 'x' is not a whole number"),
