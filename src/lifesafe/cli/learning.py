@@ -309,8 +309,8 @@ def alignment(
         json: Print mean returns at every target as JSON.
     """
     from lifesafe.lab.alignment.study import study, study_policies
+    from lifesafe.lab.figures import save
     from lifesafe.lab.figures.alignment import draw_alignment
-    from lifesafe.report.figures import save
     from lifesafe.report.wording import plural
     from lifesafe.systems import task
 
