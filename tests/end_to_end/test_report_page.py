@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from browser import MISSING, Browser, find_browser
-from lifesafe.report.document import page_html
+from lifesafe.report.page import page_html
 from lifesafe.report.reading import Reading
 from lifesafe.report.verdict import headline
 from lifesafe.safety import SafeOptimizer
@@ -53,14 +53,14 @@ def test_the_page_is_written_into_the_run(run: Path) -> None:
 
 
 def test_the_ending_decides_what_is_written(run: Path, tmp_path: Path) -> None:
-    done = report(str(run), "--out", "figures/figure3.pdf", cwd=tmp_path)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Picture: figures/figure3.pdf")
-    assert (tmp_path / "figures" / "figure3.pdf").read_bytes().startswith(b"%PDF")
+    done = report(str(run), "--out", "figures/figure3.png", cwd=tmp_path)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Picture: figures/figure3.png")
+    assert (tmp_path / "figures" / "figure3.png").read_bytes().startswith(b"\x89PNG")
+    assert "print the page" in report(str(run), "--out", "x.pdf", cwd=tmp_path).stderr
     assert report(str(run), "--out", "a/page.html", cwd=tmp_path).returncode == 0
     assert (tmp_path / "a" / "page.html").is_file()
     assert (
-        "give a file that ends in one of .html, .png, .pdf, .svg"
-        in report(str(run), "--out", "x.txt", cwd=tmp_path).stderr
+        "give a file that ends in one of .html, .png, .svg" in report(str(run), "--out", "x.txt", cwd=tmp_path).stderr
     )
 
 
@@ -205,9 +205,9 @@ def test_every_sign_of_a_legend_can_be_seen(page: Browser, tmp_path: Path) -> No
 def test_earlier_moments_of_the_plane_can_be_looked_at(page: Browser, run: Path, tmp_path: Path) -> None:
     reading = opened(page, run, tmp_path)
     caption = "document.getElementById('moment-caption').textContent"
-    shape = "document.querySelector('svg.plane [data-kind=safe]').getAttribute('href')"
-    shown = "document.querySelector('.view .on-wide svg.plane').querySelectorAll('.tried:not(.later)').length"
-    still = "[...document.querySelectorAll('svg.plane')].map((svg) => svg.outerHTML).join()"
+    shape = "document.querySelector('.view svg.chart [data-kind=safe]').getAttribute('href')"
+    shown = "document.querySelector('.view .on-wide svg.chart').querySelectorAll('.tried:not(.later)').length"
+    still = "[...document.querySelectorAll('.view svg.chart')].map((svg) => svg.outerHTML).join()"
     last, before, tried = page.value(caption), page.value(still), page.value(shown)
     assert last.startswith(f"After trial {reading.history.told[-1].number}, ")
     final = page.value(shape)
@@ -280,7 +280,7 @@ def test_the_essentials_need_no_script(page: Browser, run: Path, tmp_path: Path)
         text = page.value("document.body.innerText")
         assert str(reading.problem.fingerprint) in text
         assert headline(reading).replace("\N{NO-BREAK SPACE}", " ") in " ".join(text.split())
-        assert page.value("document.querySelector('svg.plane').checkVisibility()")
+        assert page.value("document.querySelector('.view svg.chart').checkVisibility()")
         charts = "[...document.querySelectorAll('.on-wide svg.chart')].filter((chart) => !chart.closest('[hidden]'))"
         heights = page.value(f"{charts}.map((chart) => chart.getBoundingClientRect().height)")
         assert len(heights) == 6  # costs, rewards, ledger, plane, and two of forecasts

@@ -167,17 +167,17 @@ def plot(file: DataFile, /, *, limit: Limits = (), out: OutFile = None) -> int:
 
     Examples:
         lifesafe data plot logs.hdf5 --limit 20
-        lifesafe data plot CarCircle --limit 20 --out car-circle.pdf
+        lifesafe data plot CarCircle --limit 20 --out car-circle.svg
 
     Exit codes: 0 drawn, 2 an error.
 
     Args:
         file: An HDF5 file in the layout of DSRL, or a task whose file was fetched.
         limit: Cost limit to draw; may be given several times. Of a task its own unless given.
-        out: Picture to write: .png, .pdf or .svg; a .png with the name of the file, here, unless told.
+        out: Picture to write: .png or .svg; a .png with the name of the file, here, unless told.
     """
     from lifesafe.data.dsrl import read_dsrl
-    from lifesafe.report.data_figure import draw_dataset
+    from lifesafe.report.data_chart import draw_dataset
 
     path, known = _located(file, None)
     picture = out or Path(f"{path.stem}.png")

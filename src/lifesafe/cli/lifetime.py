@@ -349,7 +349,7 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
 
 
 def _write_report(run: Path, path: Path) -> None:
-    from lifesafe.report.document import write_page
+    from lifesafe.report.page import write_page
     from lifesafe.report.reading import Reading
 
     with patience("writing the report"):

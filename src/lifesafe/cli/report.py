@@ -12,7 +12,7 @@ from lifesafe.console import OK, OutFile, Run, patience, say
 from lifesafe.errors import ConfigError
 
 _PAGES = (".html", ".htm")
-_PICTURES = (".png", ".pdf", ".svg")
+_PICTURES = (".png", ".svg", ".pdf")
 
 Port = Annotated[int, tyro.conf.arg(metavar="N")]
 
@@ -32,14 +32,14 @@ def report(
 
     Examples:
         lifesafe report runs/demo
-        lifesafe report runs/demo --out figure3.pdf
+        lifesafe report runs/demo --out figure3.png
         lifesafe report runs/hopper --live
 
     Exit codes: 0 written, or live and ended by Ctrl-C; 2 an error.
 
     Args:
         run: Directory of the run.
-        out: File to write, by its ending a page (.html) or a picture (.png, .pdf, .svg); report.html in the run
+        out: File to write, by its ending a page (.html) or a picture (.png, .svg); report.html in the run
             unless told.
         live: Serve the page on this machine and keep it up to date, instead of writing it.
         port: Port of the live page; a free one unless told.
@@ -57,15 +57,14 @@ def report(
     elif target.suffix.lower() in _PICTURES:
         _draw(run, target)
     else:
-        endings = ", ".join((_PAGES[0], *_PICTURES))
-        raise ConfigError(f"Cannot report into {target}: give a file that ends in one of {endings}.")
+        raise ConfigError(f"Cannot report into {target}: give a file that ends in one of .html, .png, .svg.")
     if open == "yes":
         webbrowser.open(target.resolve().as_uri())
     return OK
 
 
 def _write_page(run: Path, target: Path) -> None:
-    from lifesafe.report.document import write_page
+    from lifesafe.report.page import write_page
     from lifesafe.report.promise import statement
     from lifesafe.report.reading import Reading
     from lifesafe.report.verdict import headline
@@ -77,15 +76,14 @@ def _write_page(run: Path, target: Path) -> None:
 
 
 def _draw(run: Path, target: Path) -> None:
-    # Drawing loads matplotlib, which takes longer than all else; only the commands that draw pay for it.
-    from lifesafe.report.figures import compose, save
+    from lifesafe.report.picture import picture, write_picture
     from lifesafe.report.reading import Reading
 
     reading = Reading.read(run, replay=False)
     for notice in reading.notices:
         say(notice)
     with patience("drawing"):
-        save(compose(reading, title=reading.name), target)
+        write_picture(picture(reading), target)
     print(f"Picture: {target}")
 
 

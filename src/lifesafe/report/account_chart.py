@@ -3,54 +3,56 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from lifesafe.report.reading import Reading, Saved
-from lifesafe.report.svg import Chart, both, legend, padded
+from lifesafe.report.svg import Chart, Figure, Sign, padded
 from lifesafe.report.wording import number, plural
 
-POINTS = 600
-"""Points of the line; longer runs are drawn in steps of several episodes each."""
+_V = TypeVar("_V")
+_POINTS = 600  # of the line; longer runs are drawn in steps of several episodes each
 _STAGES = ("start", "base", "newcomer", "test", "operation")
 
 
-def account_figure(reading: Reading) -> tuple[str, list[str]]:
-    """Return the chart of every account with its legend, and what the reader must know of how it is drawn."""
-    saved = reading.saved
-    charts = "".join(both(partial(_account, reading, k)) for k in range(len(reading.problem.limits)))
-    found = {each.stage for each in saved}
-    items = [("line", "running", "the account holds"), ("line", "price", "price of an episode of a newcomer")]
-    items += [("band", f"of-{stage}", stage) for stage in _STAGES if stage in found]
-    step = _step(saved)
-    notes = [f"Drawn in steps of {step} episodes, of each the lowest."] if step > 1 else []
-    return charts + legend(items), notes
+def account_figure(reading: Reading) -> Figure:
+    """Return every account after each episode."""
+    found, step = {each.stage for each in reading.saved}, _step(reading.saved)
+    signs = [Sign("line", "running", "the account holds"), Sign("line", "price", "price of an episode of a newcomer")]
+    signs += [Sign("band", f"of-{stage}", stage) for stage in _STAGES if stage in found]
+    return Figure(
+        caption="The account.",
+        charts=tuple(partial(_account, reading, k) for k in range(len(reading.problem.limits))),
+        legend=tuple(signs),
+        notes=(f"Drawn in steps of {step} episodes, of each the lowest.",) if step > 1 else (),
+    )
 
 
-def _account(reading: Reading, cost: int, width: int) -> str:
-    saved, name = reading.saved, reading.names[1 + cost]
-    account = reading.beliefs.account
+def _account(reading: Reading, cost: int, width: int) -> Chart:
+    saved, name, account = reading.saved, reading.names[1 + cost], reading.beliefs.account
     assert account is not None
     xs, ys = path(saved, cost)
-    total = sum(len(each.holds) for each in saved)
-    lowest = float(ys.min(initial=0.0))
+    total, lowest = sum(len(each.holds) for each in saved), float(ys.min(initial=0.0))
     chart = Chart(
         f"Account of {name} over {plural(total, 'episode')}: it holds {number(account.holds[cost])} in the end, and"
         f" held {number(lowest)} at the least; an episode of a newcomer has the price {number(account.prices[cost])}.",
-        width=width, height=270, x=(0.0, max(total, 1) + 0.5), y=padded([0.0, *ys, account.capacity[cost]]),
+        size=(width, 270), x=(0.0, max(total, 1) + 0.5), y=padded([0.0, *ys, account.capacity[cost]]),
         name=f"account-{cost}-{width}",
     )  # fmt: skip
     for stage in _STAGES:
-        chart.shade(_spans(saved, stage), f"of-{stage}")
+        own = [span for kind, span in _spans(saved, lambda part: part.stage) if kind == stage]
+        chart.shade(own, f"of-{stage}")
     chart.axes("episode", f"{name} saved", whole=True)
     chart.horizontal(0.0, "zero")
-    for start, stop, price in _prices(saved, cost):
-        chart.line([start, stop], [price, price], "price")
+    for price, span in _spans(saved, lambda part: part.prices[cost]):
+        chart.line(span, [price] * 2, "price")
     chart.line([0.0, *xs], [0.0, *ys], "running")
-    return chart.svg()
+    return chart
 
 
 def path(saved: Sequence[Saved], cost: int) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
@@ -63,28 +65,11 @@ def path(saved: Sequence[Saved], cost: int) -> tuple[Float[np.ndarray, " p"], Fl
 
 
 def _step(saved: Sequence[Saved]) -> int:
-    return max(math.ceil(sum(len(each.holds) for each in saved) / POINTS), 1)
+    return max(math.ceil(sum(len(each.holds) for each in saved) / _POINTS), 1)
 
 
-def _spans(saved: Sequence[Saved], stage: str) -> Iterator[tuple[float, float]]:
-    """Return where episodes of a stage were run, neighbors together."""
-    begun: float | None = None
-    for each in saved:
-        if each.stage == stage and begun is None:
-            begun = each.first - 0.5
-        elif each.stage != stage and begun is not None:
-            yield begun, each.first - 0.5
-            begun = None
-    if begun is not None:
-        yield begun, saved[-1].first + len(saved[-1].holds) - 0.5
-
-
-def _prices(saved: Sequence[Saved], cost: int) -> Iterator[tuple[float, float, float]]:
-    """Return where which price held, neighbors together."""
-    begun = 0.5
-    for i, each in enumerate(saved):
-        last = i + 1 == len(saved)
-        if last or saved[i + 1].prices[cost] != each.prices[cost]:
-            stop = each.first + len(each.holds) - 0.5
-            yield begun, stop, each.prices[cost]
-            begun = stop
+def _spans(saved: Sequence[Saved], of: Callable[[Saved], _V]) -> Iterator[tuple[_V, tuple[float, float]]]:
+    """Return every value of something with the episodes over which it held, neighbors together."""
+    for value, group in groupby(saved, key=of):
+        parts = list(group)
+        yield value, (parts[0].first - 0.5, parts[-1].first + len(parts[-1].holds) - 0.5)

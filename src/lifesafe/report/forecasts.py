@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy.stats import binom
+from scipy.stats import beta
 
 from lifesafe.journal.events import Point
 from lifesafe.report.reading import Reading, episodes_of
+from lifesafe.report.wording import percent
 
 RARE = 0.05
-"""Share of outcomes that a right model leaves beyond its forecasts."""
+"""Share of outcomes that a right model leaves beyond its forecasts, at most."""
+_SURE = 0.95  # confidence of the interval
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,30 @@ class Outcome:
         return self.measured - self.half > high or (not self.is_cost and self.measured + self.half < low)
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """How often outcomes lie clearly beyond their forecasts, with the interval of Clopper and Pearson."""
+
+    surprises: int
+    outcomes: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Between which shares the true one lies, with 95 % confidence."""
+        k, n, tail = self.surprises, self.outcomes, (1 - _SURE) / 2
+        low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
+        return low, float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether all shares in the interval are larger than a right model allows."""
+        return self.interval[0] > RARE
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.surprises} of {self.outcomes} (95 % interval {percent(low)} to {percent(high)})"
+
+
 def outcomes(reading: Reading, axis: int) -> list[Outcome]:
     """Return the forecasts of one return, 0 for the reward, with what came of them."""
     found = []
@@ -50,7 +76,6 @@ def outcomes(reading: Reading, axis: int) -> list[Outcome]:
     return found
 
 
-def is_doubtful(found: list[Outcome]) -> bool:
-    """Whether there are more surprises than a right model would show in 19 of 20 runs."""
-    count = int(np.sum([each.is_surprise for each in found]))
-    return count > 0 and bool(binom.sf(count - 1, len(found), RARE) < RARE)
+def calibration(found: Sequence[Outcome]) -> Calibration:
+    """Return how often these outcomes lie clearly beyond their forecasts."""
+    return Calibration(sum(each.is_surprise for each in found), len(found))

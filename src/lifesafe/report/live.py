@@ -20,9 +20,8 @@ from typing import Any
 from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, LifesafeError
 from lifesafe.journal.store import JOURNAL
-from lifesafe.report.document import document, page_html
+from lifesafe.report.page import page_html, waiting_html
 from lifesafe.report.reading import MANIFEST, Reading
-from lifesafe.report.wording import escaped
 
 HOST = "127.0.0.1"  # never another: what is shown is nobody else's business
 
@@ -82,7 +81,7 @@ class LivePage:
         except (LifesafeError, OSError) as error:
             self._trouble = str(error)
             if self._reading is None:
-                self._html = _waiting(self.run, self._trouble)
+                self._html = waiting_html(self.run, self._trouble).encode()
 
     def _notice(self) -> tuple[str, str]:
         reading = self._reading
@@ -179,15 +178,6 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _waiting(run: Path, why: str) -> bytes:
-    """Return the page of a run that cannot be read yet."""
-    main = (
-        f'<header class="top tone-plain"><p class="overline">Safety report · {escaped(run)}</p>'
-        f'<h1>There is nothing to report yet.</h1><p class="notice">{escaped(why)}</p></header>'
-    )
-    return document(title=f"{run}: waiting", main=main, version="none", live=True).encode()
 
 
 class _Server(ThreadingHTTPServer):

@@ -5,108 +5,68 @@ The shapes of every moment stand once on the page. All pictures use them, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
+from markupsafe import Markup
 
 from lifesafe.journal.events import Point
-from lifesafe.report.planes import LIKELY, Moment, Plane, moments_shown, planes, small_risk
+from lifesafe.report.moments import LIKELY, Moment, Plane, small_risk
 from lifesafe.report.reading import Reading, scout_of
-from lifesafe.report.svg import NARROW, Chart, legend
+from lifesafe.report.svg import Chart, Sign
 from lifesafe.report.trial_charts import SHAPES, stages
-from lifesafe.report.wording import axis_text, escaped, listed, mean_text, number, percent, plural
+from lifesafe.report.wording import axis_text, listed, mean_text, number, percent, plural
 
-_WIDTH, _HEIGHT = 680, 470
+SIZES = {"wide": (680, 470), "narrow": (400, 340)}
 _KINDS = ("likely", "safe")  # in the order of drawing
 
 
-def plane_figure(reading: Reading) -> str:
-    """Return the planes of targets with the beliefs of some moments, and their legend; nothing if there is no plane."""
-    shown = planes(reading)
-    if not shown:
-        return ""
-    at = moments_shown(reading) or (Moment(0, reading.beliefs),)
-    blocks = "".join(_block(reading, plane, i, at) for i, plane in enumerate(shown))
-    choice = ""
-    if len(shown) > 1:
-        options = "".join(
-            f'<option value="{i}">{escaped(" and ".join(plane.names))}</option>' for i, plane in enumerate(shown)
-        )
-        choice = f'<label class="choice scripted">Plane <select id="plane-view">{options}</select></label>'
-    caption = (
-        f'<p id="moment-caption" class="moment-caption" aria-live="polite">{escaped(_caption(reading, at[-1]))}</p>'
-    )
-    return f"{choice}{caption}{blocks}{_thumbs(reading, shown, at)}{_legend(reading)}"
+def plane_shapes(reading: Reading, i: int) -> Markup:
+    """Return, for every moment, the cells of a plane that likely keep all limits, and those that almost surely do."""
+    plane, found = reading.planes[i], []
+    for j, moment in enumerate(reading.moments):
+        risks = moment.risks[i]
+        for kind, most in zip(_KINDS, (LIKELY, small_risk(plane.problem)), strict=True):
+            found.append(f'<path id="plane-{i}-{j}-{kind}" d="{_covered(plane, risks <= most)}"/>')
+    return Markup("".join(found))
 
 
-def plane_notes(reading: Reading) -> list[str]:
-    """Return what the reader must know of how it is drawn."""
-    problem, notes = reading.problem, []
-    if all(problem.sure):
-        notes.append("No episode can exceed a limit here, so every target is safe.")
-    elif problem.promise == "total":
-        notes.append("Beliefs only propose here: what may be operated is certified by its own episodes.")
-    else:
-        notes.append("A target is operated, and paid for, only once it was the center of a trial.")
-    if len(problem.names) > 2:
-        fixed = reading.text(reading.focus)
-        notes.append(f"A plane goes through the target {fixed}; all tried targets are shown, also those beside it.")
-    return notes
-
-
-def _block(reading: Reading, plane: Plane, i: int, at: Sequence[Moment]) -> str:
-    """Return one plane: its shapes at every moment, and the picture of the last one."""
-    shapes = "".join(
-        f'<path id="plane-{i}-{j}-{kind}" d="{d}"/>'
-        for j, moment in enumerate(at)
-        for kind, d in zip(_KINDS, _shapes(plane, moment), strict=True)
-    )
-    title = f'<p class="view-title">{escaped(" and ".join(plane.names))}</p>' if len(plane.problem.names) > 2 else ""
-    return (
-        f'<div class="view" data-view="{i}"{" hidden" if i else ""}><svg class="shapes" width="0" height="0"'
-        f' aria-hidden="true"><defs>{shapes}</defs></svg>{title}'
-        f'<div class="on-wide">{_picture(reading, plane, i, at, _WIDTH, _HEIGHT)}</div>'
-        f'<div class="on-narrow">{_picture(reading, plane, i, at, NARROW, 340)}</div></div>'
-    )
-
-
-def _picture(reading: Reading, plane: Plane, i: int, at: Sequence[Moment], width: int, height: int) -> str:
+def plane_chart(reading: Reading, i: int, j: int, size: tuple[int, int]) -> Chart:
+    """Return a plane as it was believed at a moment, with all targets that were tried; it uses the shapes."""
+    plane, at = reading.planes[i], reading.moments
     across, upwards = (axis_text(plane.problem, axis) for axis in plane.axes)
-    what = f"Risk that a mean cost exceeds its limit, over {across} and {upwards}"
-    chart = Chart(
-        f"{what}. {_caption(reading, at[-1])}",
-        width=width, height=height, x=plane.ends(0), y=plane.ends(1), name=f"plane-{i}-{width}",
-    )  # fmt: skip
+    what = f"Risk that a mean cost exceeds its limit, over {across} and {upwards}. {plane_caption(reading, at[j])}"
+    chart = Chart(what, size=size, x=plane.ends(0), y=plane.ends(1), name=f"plane-{i}-{j}-{size[0]}")
     chart.axes(across, upwards)
     w, h = chart.right - chart.left, chart.bottom - chart.top
     chart.raw(f'<g transform="translate({chart.left:.1f} {chart.bottom:.1f}) scale({w / 1000:.4f} {-h / 1000:.4f})">')
-    chart.raw(f'<path class="cell-other" d="{_all(plane)}"/>')
+    chart.raw(f'<path class="cell-other" d="{_covered(plane)}"/>')
     for kind in _KINDS:
-        chart.raw(f'<use class="cell-{kind}" data-kind="{kind}" href="#plane-{i}-{len(at) - 1}-{kind}"/>')
+        chart.raw(f'<use class="cell-{kind}" data-kind="{kind}" href="#plane-{i}-{j}-{kind}"/>')
     chart.raw("</g>")
-    _tried(chart, reading, plane, at, with_tips=width == _WIDTH)
+    _tried(chart, reading, plane, j, with_tips=size == SIZES["wide"])
     if not reading.history.told:
         for start in reading.problem.starts:
             chart.mark(*plane.place(start), "square", "stage-start", f"start {reading.text(start)}")
-    for j, moment in enumerate(at):
-        best = _best(reading, moment)
-        if best is not None:
-            off = "" if j == len(at) - 1 else " off"
-            chart.mark(*plane.place(best), "star", f"star{off}", "target to operate", data=f'data-moment="{j}"')
-    return chart.svg("plane")
+    for k, moment in enumerate(at):
+        if moment.best is not None:
+            off = "" if k == j else " off"
+            chart.mark(*plane.place(moment.best), "star", f"star{off}", "target to operate", data=f'data-moment="{k}"')
+    return chart
 
 
-def _tried(chart: Chart, reading: Reading, plane: Plane, at: Sequence[Moment], *, with_tips: bool) -> None:
-    """Draw every target that was tried, once for each stage; the script hides it before its first trial there."""
+def _tried(chart: Chart, reading: Reading, plane: Plane, j: int, *, with_tips: bool) -> None:
+    """Draw every target that was tried, once for each stage; those of a later moment are hidden."""
     drawn: set[tuple[Point, str]] = set()
+    last = len(reading.moments) - 1
     for tried in reading.history.told:
-        first = next((j for j, moment in enumerate(at) if moment.trial >= tried.number), len(at) - 1)
+        first = next((k for k, moment in enumerate(reading.moments) if moment.trial >= tried.number), last)
         for point, stage in ((scout_of(tried), "scout"), (tried.center, tried.asked.stage)):
             if point is None or (point, stage) in drawn:
                 continue
             drawn.add((point, stage))
-            kind = "scout tried" if stage == "scout" else f"stage-{stage} tried"
+            kind = f"{'scout' if stage == 'scout' else f'stage-{stage}'} tried{' later' if first > j else ''}"
             tip = _tip(reading, point) if with_tips else ""
             chart.mark(*plane.place(point), SHAPES.get(stage, "small"), kind, tip, data=f'data-from="{first}"')
 
@@ -116,39 +76,20 @@ def _tip(reading: Reading, point: Point) -> str:
     own = reading.beliefs.own.get(point)
     if own is None:
         return reading.text(point)
-    means = zip(reading.names, own.means.tolist(), strict=True)
-    told = listed(mean_text(name, mean) for name, mean in means)
-    return f"{reading.text(point)}\n{plural(own.episodes, 'episode')}: {told}"
+    means = listed(mean_text(*pair) for pair in zip(reading.names, own.means.tolist(), strict=True))
+    return f"{reading.text(point)}\n{plural(own.episodes, 'episode')}: {means}"
 
 
-def _all(plane: Plane) -> str:
-    """Return all cells, or all listed targets, as a path."""
-    if plane.problem.listed is None:
-        return "M0 0H1000V1000H0z"
-    return _squares(plane.points[:, plane.axes[0]], plane.points[:, plane.axes[1]])
-
-
-def _shapes(plane: Plane, moment: Moment) -> tuple[str, str]:
-    """Return the cells that likely keep all limits, and those that almost surely do, as paths."""
-    found = plane.risks(moment.beliefs)
-    masks = (found <= LIKELY, found <= small_risk(plane.problem))
+def _covered(plane: Plane, mask: Bool[np.ndarray, " m"] | None = None) -> str:
+    """Return some cells of a plane of 1000 by 1000, or some listed targets, as a path; all of them without a mask."""
     if plane.problem.listed is not None:
-        u, v = plane.points[:, plane.axes[0]], plane.points[:, plane.axes[1]]
-        first, second = (_squares(u[mask], v[mask]) for mask in masks)
-    else:
-        first, second = ("".join(_rectangles(plane.grid(mask))) for mask in masks)
-    return first, second
-
-
-def _squares(us: Float[np.ndarray, " m"], vs: Float[np.ndarray, " m"], half: int = 14) -> str:
-    size = 2 * half
-    return "".join(
-        f"M{1000 * u - half:.0f} {1000 * v - half:.0f}h{size}v{size}h-{size}z" for u, v in zip(us, vs, strict=True)
-    )
+        chosen = plane.points if mask is None else plane.points[mask]
+        return "".join(f"M{1000 * u - 14:.0f} {1000 * v - 14:.0f}h28v28h-28z" for u, v in chosen[:, list(plane.axes)])
+    return "M0 0H1000V1000H0z" if mask is None else "".join(_rectangles(plane.grid(mask)))
 
 
 def _rectangles(cells: Bool[np.ndarray, "h w"]) -> Iterator[str]:
-    """Cut a set of cells into rectangles of a plane of 1000 by 1000: runs of a row, as far as rows above repeat it."""
+    """Cut a set of cells into rectangles: runs of a row, as far as rows above repeat them."""
     height, width = cells.shape
     running: dict[tuple[int, int], int] = {}
     for row in range(height + 1):
@@ -166,76 +107,66 @@ def _runs(line: Bool[np.ndarray, " w"]) -> list[tuple[int, int]]:
     return list(zip(np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist(), strict=True))
 
 
-def _thumbs(reading: Reading, shown: Sequence[Plane], at: Sequence[Moment]) -> str:
-    """Return small pictures of the first plane; the script of the page shows their moment in the large one."""
-    if len(at) < 2:
-        return ""
-    return f'<div class="thumbs">{"".join(_thumb(reading, shown[0], j, at) for j in range(len(at)))}</div>'
-
-
-def _thumb(reading: Reading, plane: Plane, j: int, at: Sequence[Moment]) -> str:
-    moment, dots = at[j], ""
+def thumb(reading: Reading, j: int) -> Markup:
+    """Return a small picture of the first plane at a moment: what an SVG element of 1000 by 1000 contains."""
+    plane, moment = reading.planes[0], reading.moments[j]
     told = [tried for tried in reading.history.told if tried.number <= moment.trial]
+    parts = [f'<path class="cell-other" d="{_covered(plane)}"/>']
+    parts += [f'<use class="cell-{kind}" href="#plane-0-{j}-{kind}"/>' for kind in _KINDS]
     for stage in stages(reading):
         own = dict.fromkeys(tried.center for tried in told if tried.asked.stage == stage)
         d = "".join(_dot(plane, point) for point in own)
-        dots += f'<path class="dots stage-{stage}" d="{d}"/>' if d else ""
-    best = _best(reading, moment)
-    if best is not None:
-        spot = f'd="{_dot(plane, best)}"/>'
-        dots += f'<path class="dots star-edge" {spot}<path class="dots star-dot" {spot}'
-    uses = "".join(f'<use class="cell-{kind}" href="#plane-0-{j}-{kind}"/>' for kind in _KINDS)
-    current = "true" if j == len(at) - 1 else "false"
-    return (
-        f'<button type="button" class="thumb" data-at="{j}" data-caption="{escaped(_caption(reading, moment))}"'
-        f' aria-current="{current}"><svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">'
-        f'<g transform="translate(0 1000) scale(1 -1)"><path class="cell-other" d="{_all(plane)}"/>{uses}{dots}'
-        f"</g></svg><span>{escaped(moment.name)}</span></button>"
-    )
+        parts += [f'<path class="dots stage-{stage}" d="{d}"/>'] if d else []
+    if moment.best is not None:
+        parts += [f'<path class="dots {kind}" d="{_dot(plane, moment.best)}"/>' for kind in ("star-edge", "star-dot")]
+    return Markup(f'<g transform="translate(0 1000) scale(1 -1)">{"".join(parts)}</g>')
 
 
 def _dot(plane: Plane, point: Point) -> str:
-    u, v = (
-        (value - plane.ends(k)[0]) / (plane.ends(k)[1] - plane.ends(k)[0]) for k, value in enumerate(plane.place(point))
-    )
+    ends = (plane.ends(0), plane.ends(1))
+    u, v = ((value - low) / (high - low) for value, (low, high) in zip(plane.place(point), ends, strict=True))
     return f"M{1000 * u:.0f} {1000 * v:.0f}h0"
 
 
-def _best(reading: Reading, moment: Moment) -> Point | None:
-    """Return the target to operate at a moment; in the end, that of now."""
-    if moment.beliefs is reading.beliefs:
-        return None if reading.chosen is None else reading.chosen.point
-    best = reading.best_after.get(moment.trial)
-    return None if best is None else best.point
-
-
-def _caption(reading: Reading, moment: Moment) -> str:
+def plane_caption(reading: Reading, moment: Moment) -> str:
+    """Return what was known at a moment, in a sentence."""
     if not moment.trial:
         return "Before the first trial: what is believed before anything is tried."
-    problem, best = reading.problem, _best(reading, moment)
-    done = sum(tried.was_told for tried in reading.history.told if tried.number <= moment.trial)
-    served = reading.history.served if moment.beliefs is reading.beliefs else 0
-    more = f", {served:,} of operation" if served else ""
-    told = f"After trial {moment.trial}, {plural(done, 'episode')} of search{more}: "
-    told += f"target to operate {reading.text(best)}" if best is not None else "no target to operate"
-    if problem.promise == "trial" and not all(problem.sure):
-        spent = dict(reading.spent_after).get(moment.trial, 0.0)
-        told += f"; risk charged {number(spent, 2)} of {number(problem.delta)}"
-    elif problem.promise == "total":
-        told += f"; {plural(len(moment.beliefs.certified), 'target')} certified"
+    more = f", {moment.served:,} of operation" if moment is reading.moments[-1] and moment.served else ""
+    told = f"After trial {moment.trial}, {plural(moment.searched, 'episode')} of search{more}: "
+    told += f"target to operate {reading.text(moment.best)}" if moment.best is not None else "no target to operate"
+    if reading.charges:
+        told += f"; risk used {number(moment.spent, 2)} of {number(reading.problem.delta)}"
+    elif reading.problem.promise == "total":
+        told += f"; {plural(moment.certified, 'target')} certified"
     return f"{told}."
 
 
-def _legend(reading: Reading) -> str:
-    small = number(small_risk(reading.problem))
-    items = [
-        ("cell", "cell-safe", f"risk at most {small}"),
-        ("cell", "cell-likely", f"at most {percent(LIKELY)}"),
-        ("cell", "cell-other", "more, or unknown"),
+def plane_legend(reading: Reading) -> tuple[Sign, ...]:
+    """Return what colors and signs of a plane mean."""
+    signs = [
+        Sign("cell", "cell-safe", f"risk at most {number(small_risk(reading.problem))}"),
+        Sign("cell", "cell-likely", f"at most {percent(LIKELY)}"),
+        Sign("cell", "cell-other", "more, or unknown"),
     ]
-    items += [(SHAPES[stage], f"stage-{stage}", f"center, {stage}") for stage in stages(reading)]
+    signs += [Sign(SHAPES[stage], f"stage-{stage}", f"center, {stage}") for stage in stages(reading)]
     if not reading.history.trials:
-        items.append(("square", "stage-start", "start"))
+        signs.append(Sign("square", "stage-start", "start"))
     if any(scout_of(tried) for tried in reading.history.told):
-        items.append(("small", "scout", "scout"))
-    return legend([*items, ("star", "star", "target to operate")])
+        signs.append(Sign("small", "scout", "scout"))
+    return (*signs, Sign("star", "star", "target to operate"))
+
+
+def plane_notes(reading: Reading) -> tuple[str, ...]:
+    """Return what the reader must know of how it is drawn."""
+    problem = reading.problem
+    if all(problem.sure):
+        note = "No episode can exceed a limit here, so every target is safe."
+    elif problem.promise == "total":
+        note = "Beliefs only propose here: what may be operated is certified by its own episodes."
+    else:
+        note = "A target is operated, and paid for, only once it was the center of a trial."
+    if len(problem.names) == 2:
+        return (note,)
+    fixed = reading.text(reading.focus)
+    return (note, f"A plane goes through the target {fixed}; all tried targets are shown, also those beside it.")

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from lifesafe.report.checks import all_checks, stop_words
 from lifesafe.report.reading import Reading
-from lifesafe.report.wording import listed, number, percent, plural
+from lifesafe.report.wording import each_of, listed, number, percent, plural
 from lifesafe.safety import Problem
 
 
-def promise_name(reading: Reading) -> str:
+def promise_name(problem: Problem) -> str:
     """Return which promise was made, in a word or two."""
-    return "every episode" if all(reading.problem.sure) else reading.problem.promise
+    return "every episode" if all(problem.sure) else problem.promise
 
 
 def statement(reading: Reading) -> str:
-    """Return the promise in one sentence."""
-    problem, limit = reading.problem, _limits(reading.problem)
-    mean = "mean cost exceeds" if len(problem.limits) == 1 else "mean costs exceed"
-    sure = number(1 - problem.delta)
+    """Return the promise in one sentence, and whether it stands; the page, pictures and commands all say this."""
+    promised = _promised(reading.problem)
+    failed = [check.topic for check in all_checks(reading) if check.finding == "failed"]
+    if not failed:
+        return promised
+    which = "An assumption" if len(failed) == 1 else f"{len(failed)} assumptions"
+    return f"{which} failed in this run ({listed(failed)}), so this does not hold as it stands: {promised}"
+
+
+def _promised(problem: Problem) -> str:
+    limit, sure = _limits(problem), number(1 - problem.delta)
     if all(problem.sure):
         return f"Every single episode keeps {limit}, for sure: {stop_words(problem)}."
     if problem.promise == "total":
@@ -24,6 +32,7 @@ def statement(reading: Reading) -> str:
             f"All episodes together cost at most {limit} an episode: after every episode of a newcomer for sure, and"
             f" for certified targets in the mean, with probability at least {sure}."
         )
+    mean = "mean cost exceeds" if len(problem.limits) == 1 else "mean costs exceed"
     return f"With probability at least {sure}, no trial’s {mean} {limit}, provided that the model of costs is right."
 
 
@@ -35,13 +44,12 @@ def meaning(reading: Reading) -> str:
     if problem.promise == "total":
         account = reading.beliefs.account
         assert account is not None
-        room = listed(number(each) for each in account.capacity)
         return (
             "No model of the costs is assumed. A newcomer is a target without a certificate; it runs an episode only"
             " while the account can pay for the most that an episode can cost. So single newcomers may lie above the"
             " limit, and yet the costs of any stretch of episodes that ends with a newcomer’s exceed"
-            f" {_limits(problem)} an episode by at most {room} altogether. A target is certified by bets on its own"
-            " episodes."
+            f" {_limits(problem)} an episode by at most {each_of(account.capacity)} altogether. A target is certified"
+            " by bets on its own episodes."
         )
     return (
         "The promise covers all trials of the search together, and the target that is operated. A trial is a lottery:"
@@ -51,18 +59,12 @@ def meaning(reading: Reading) -> str:
     )
 
 
-def qualifications(reading: Reading) -> list[str]:
-    """Return what happened in this run that takes something from the promise."""
-    return [*_broken(reading), *_overruled(reading), *_later(reading)]
-
-
 def not_promised(reading: Reading) -> list[str]:
     """Return what the promise does not say, with this run's own numbers."""
     problem, tally = reading.problem, reading.tally
-    limit = "the limit" if len(problem.limits) == 1 else "a limit"
     items = []
     if not all(problem.sure):
-        told = f"cost more than {limit} at that time, and that alone breaks nothing."
+        told = f"cost more than {reading.a_limit} at that time, and that alone breaks nothing."
         share = percent(tally.above / tally.counted) if tally.counted else ""
         count = f"{plural(tally.above, 'episode')} of {tally.counted:,} ({share})" if share else "some episodes may"
         items.append(f"Single episodes. Limits are on the mean: {count} {told}")
@@ -82,28 +84,17 @@ def not_promised(reading: Reading) -> list[str]:
     return items
 
 
-def lump_words(problem: Problem) -> str:
-    """Return what was said of the largest cost that can come at once."""
-    if problem.stop_at is not None:
-        return f"no episode costs more than {_each(problem.lumps)}: {stop_words(problem)}"
-    if problem.incident == "horizon":
-        return f"no episode costs more than {_each(problem.lumps)}, the most that its length allows"
-    return f"one mishap costs at most {_each(problem.lumps)}"
-
-
-def stop_words(problem: Problem) -> str:
-    """Return what the stop does."""
-    assert problem.stop_at is not None
-    steps = _each(problem.steps)
-    return (
-        f"an episode is ended as soon as its cost reaches {_each(problem.stop_at)}, and one step costs at most {steps}"
-    )
+def qualifications(reading: Reading) -> list[str]:
+    """Return what happened in this run that takes something from the promise."""
+    return [*_broken(reading), *_overruled(reading), *_later(reading)]
 
 
 def _broken(reading: Reading) -> list[str]:
     void = "all payments and certificates until then are void" if not all(reading.problem.sure) else "it is broken"
     found = [f"An assumption of the promise failed in {what}. So {void}." for _, what in reading.beliefs.breaches]
-    return [*found, *(f"The promise was broken, as far as episodes can show it, in {it}." for it in reading.exceeded)]
+    for trial, words in reading.exceeded.items():
+        found.append(f"The promise was broken, as far as episodes can show it, in trial {trial}: {words}.")
+    return found
 
 
 def _overruled(reading: Reading) -> list[str]:
@@ -136,11 +127,11 @@ def _later(reading: Reading) -> list[str]:
             f"The limits changed {plural(len(reading.limit_changes), 'time')}. Each set of limits has a promise of its"
             f" own, which may fail with probability {number(reading.problem.delta)}; these probabilities add up."
         )
-    alarms = sum(each.alarm is not None for each in reading.services)
-    if alarms:
+    if reading.alarms:
         found.append(
-            f"{plural(alarms, 'alarm')} in operation: the system has changed, a mean was above a limit all along, or"
-            f" the alarm was false (at most {number(reading.services[0].service.serving.level)} for the first target)."
+            f"{plural(reading.alarms, 'alarm')} in operation: the system has changed, a mean was above a limit all"
+            " along, or the alarm was false (at most"
+            f" {number(reading.services[0].service.serving.level)} for the first target)."
         )
     if reading.replayed is False:
         found.append("The recorded decisions do not follow from the record, so nothing is promised of them.")
@@ -148,10 +139,4 @@ def _later(reading: Reading) -> list[str]:
 
 
 def _limits(problem: Problem) -> str:
-    if len(problem.limits) == 1:
-        return f"the limit {number(problem.limits[0])}"
-    return f"the limits {_each(problem.limits)}"
-
-
-def _each(values: tuple[float, ...]) -> str:
-    return listed(number(value) for value in values)
+    return f"the limit{'' if len(problem.limits) == 1 else 's'} {each_of(problem.limits)}"

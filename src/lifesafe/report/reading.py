@@ -1,4 +1,4 @@
-"""Everything that a report says of a run, read once: its record, what follows from it, and how it was begun."""
+"""Everything that a report says of a run, read in one walk over its record; only this asks the posterior."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
 from lifesafe.operation.replay import replay
+from lifesafe.report.moments import Line, Moment, Plane, lines_of, moments_at, planes_of
 from lifesafe.report.operated import Served, operated
 from lifesafe.report.wording import target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, choice, newcomers
 from lifesafe.safety.account import Account
 from lifesafe.safety.beliefs import Beliefs, Books, Own, step
-from lifesafe.safety.choice import Choice
+from lifesafe.safety.choice import Choice, forecasts
+from lifesafe.safety.posterior import Model
 from lifesafe.safety.recommendation import fit_targets, recommend
 
 MANIFEST = "run.toml"
@@ -73,6 +75,18 @@ class Saved:
 
 
 @dataclass(frozen=True, eq=False)
+class Seen:
+    """What the walk keeps of a moment, until it is known which target the planes go through."""
+
+    trial: int
+    model: Model
+    searched: int
+    served: int
+    spent: float
+    certified: int
+
+
+@dataclass(frozen=True, eq=False)
 class Reading:
     """A run as the report needs it."""
 
@@ -81,6 +95,7 @@ class Reading:
     records: tuple[Record, ...]
     beliefs: Beliefs
     """What is believed at the end."""
+    seen: tuple[Seen, ...]
     best_after: dict[int, Recommendation]
     """The target to operate after each trial, by number, where there was one."""
     saved: tuple[Saved, ...]
@@ -228,10 +243,35 @@ class Reading:
         )
 
     @cached_property
-    def exceeded(self) -> tuple[str, ...]:
-        """The trials whose mean cost was clearly above a limit, in words."""
-        found = [(each.number, self.beliefs.exceeded(each)) for each in self.history.told]
-        return tuple(f"trial {number}: {words}" for number, words in found if words)
+    def exceeded(self) -> dict[int, str]:
+        """The trials whose mean cost was clearly above a limit, with how, in words."""
+        found = {each.number: self.beliefs.exceeded(each) for each in self.history.told}
+        return {number: words for number, words in found.items() if words}
+
+    @cached_property
+    def planes(self) -> tuple[Plane, ...]:
+        """The planes of targets to show."""
+        return planes_of(self.problem, self.focus)
+
+    @cached_property
+    def moments(self) -> tuple[Moment, ...]:
+        """What was believed after some trials, and in the end; before the first trial if there is none."""
+        found = [self._moment(seen, self.best_after.get(seen.trial)) for seen in self.seen[:-1]]
+        return (*found, self._moment(_seen(self.seen[-1].trial if self.seen else 0, self.beliefs), self.chosen))
+
+    def _moment(self, seen: Seen, best: Recommendation | None) -> Moment:
+        risks = tuple(seen.model.expect(plane.points).risks() for plane in self.planes)
+        counts = (seen.searched, seen.served, seen.spent, seen.certified)
+        return Moment(seen.trial, None if best is None else best.point, *counts, risks)
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """What is believed along every axis."""
+        return lines_of(self.problem, self.focus, self.beliefs.model)
+
+    def expected(self, points: tuple[Point, ...]) -> tuple[e.Forecast, ...]:
+        """Return what is expected of some targets in the end."""
+        return forecasts(self.beliefs, points)
 
     def doubt(self, episodes: Float[np.ndarray, "m r"]) -> Float[np.ndarray, " r"]:
         """Return two standard deviations of the mean of each return; episodes without cost show none.
@@ -250,9 +290,12 @@ class Reading:
     ) -> Float[np.ndarray, " r"]:
         mean = totals / n
         var = np.maximum(squares - n * mean**2, 0.0) / max(n - 1, 1)
-        phis = np.array([0.0 if cost is None else cost.phi for cost in self.beliefs.model.costs])
-        spread = np.array([self._reward_variance, *(phis * self.problem.limits * mean[1:])])
+        spread = np.array([self._reward_variance, *(self._phis * self.problem.limits * mean[1:])])
         return np.asarray(2 * np.sqrt(np.maximum(var, spread) / n))
+
+    @cached_property
+    def _phis(self) -> Float[np.ndarray, " k"]:
+        return np.array([0.0 if cost is None else cost.phi for cost in self.beliefs.model.costs])
 
     @cached_property
     def _reward_variance(self) -> float:
@@ -281,6 +324,21 @@ class Reading:
             total, before = total + tried.asked.charge, tried.asked_number
             found.append((tried.number, total))
         return tuple(found)
+
+    @property
+    def charges(self) -> bool:
+        """Whether trials are charged to a ledger."""
+        return self.problem.promise == "trial" and not all(self.problem.sure)
+
+    @property
+    def alarms(self) -> int:
+        """Alarms of operation."""
+        return sum(each.alarm is not None for each in self.services)
+
+    @property
+    def a_limit(self) -> str:
+        """The limit, or, where there were several, a limit."""
+        return "the limit" if len(self.problem.limits) == 1 and not self.limit_changes else "a limit"
 
     @property
     def retracted(self) -> tuple[Tried, ...]:
@@ -320,7 +378,8 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     if not records or not isinstance(records[0].event, e.Opened):
         raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
     problem, history = Problem.from_plain(records[0].event.problem), History()
-    books = Books(problem)
+    books, shown = Books(problem), moments_at(records)
+    seen: list[Seen] = []
     best: dict[int, Recommendation] = {}
     saved: list[Saved] = []
     services: list[tuple[Service, list[Episode], tuple[float, ...]]] = []
@@ -336,6 +395,8 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
                 found = recommend(beliefs)
                 if found is not None:
                     best[trial] = found
+                if trial in shown:
+                    seen.append(_seen(trial, beliefs))
             case e.Served(episodes=episodes):
                 services[-1][1].extend(episodes)
                 if before is not None:
@@ -346,7 +407,16 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
                 halts.append(history.served)
     served = operated(services)
     beliefs = Beliefs(problem, history, books.account)
-    return {"beliefs": beliefs, "best_after": best, "saved": tuple(saved), "services": served, "halts": tuple(halts)}
+    return {
+        "beliefs": beliefs, "seen": tuple(seen), "best_after": best, "saved": tuple(saved), "services": served,
+        "halts": tuple(halts),
+    }  # fmt: skip
+
+
+def _seen(trial: int, beliefs: Beliefs) -> Seen:
+    history = beliefs.history
+    counts = (history.searched, history.served, beliefs.spent, len(beliefs.certified))
+    return Seen(trial, beliefs.model, *counts)
 
 
 def _saved(account: Account, episodes: Sequence[Episode], told: int, stage: str) -> Saved:

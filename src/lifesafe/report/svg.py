@@ -1,17 +1,19 @@
-"""Charts as inline SVG, drawn without a library: shapes get classes, the style sheet of the page gives them colors.
+"""Charts as SVG, drawn without a library: shapes get classes, the style sheet `charts.css` gives them colors.
 
-A chart is a box with two linear axes. All coordinates that are given are data; `svg` returns the finished element.
-Text is escaped; a mark may carry a tip, which browsers show while the pointer rests on it.
+A chart is a box with two linear axes. All coordinates that are given are data. Text is escaped; a mark may carry a tip,
+which browsers show while the pointer rests on it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup, escape
 
-from lifesafe.report.wording import escaped, number
+from lifesafe.report.wording import number
 
 Numbers = Sequence[float] | np.ndarray  # plain floats, or a vector of them
 
@@ -30,6 +32,43 @@ _MARKS = {
     "ring": "M-7 0a7 7 0 1 0 14 0a7 7 0 1 0-14 0z",
     "star": "M0-9L2.6-2.9L9-2.6L4-.1" + "".join(("L5.7 6.9", "L0 3.4", "L-5.7 6.9", "L-4-.1", "L-9-2.6", "L-2.6-2.9z")),
 }
+_SIGNS = {
+    "line": '<path class="line {}" d="M-9 0h18"/>',
+    "dots": '<path class="dots {}" d="M-6 2h0M0-3h0M6 1h0"/>',
+    "band": '<path class="fill {}" d="M-9-5h18v10h-18z"/>',
+    "cell": '<path class="{}" d="M-8-8h16v16h-16z"/>',
+    "forecast": '<path class="bar {}" d="M0-8V8"/>',
+    "arrow": '<path class="beyond {}" d="M-4 4L0-4L4 4z"/>',
+}
+
+
+@dataclass(frozen=True)
+class Sign:
+    """An entry of a legend."""
+
+    shape: str
+    kind: str
+    """Its class."""
+    text: str
+
+    @property
+    def drawn(self) -> Markup:
+        """The sign itself, around the origin."""
+        known = _SIGNS.get(self.shape) or f'<path class="mark {{}}" d="{_MARKS[self.shape]}"/>'
+        return Markup(known).format(self.kind)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Charts that belong together, to be drawn at any width."""
+
+    caption: str
+    charts: tuple[Callable[[int], Chart], ...]
+    legend: tuple[Sign, ...]
+    notes: tuple[str, ...] = ()
+    """What the reader must know of how it is drawn."""
+    halves: bool = False
+    """Whether two charts stand side by side."""
 
 
 class Chart:
@@ -37,33 +76,31 @@ class Chart:
 
     Args:
         label: What the chart shows, for people who do not see it.
-        width: Width of the whole.
-        height: Height of the whole.
+        size: Width and height of the whole.
         x: Ends of the horizontal axis.
         y: Ends of the vertical axis.
         name: A word that no other chart of the page has.
-        right: Room to the right of the box, for names of lines.
+        powers: Whether values of the vertical axis are logarithms to the base 10.
     """
 
     def __init__(
         self,
         label: str,
         *,
-        width: float,
-        height: float,
+        size: tuple[float, float],
         x: tuple[float, float],
         y: tuple[float, float],
         name: str,
-        right: float = 14,
+        powers: bool = False,
     ) -> None:
-        self.label, self.width, self.height, self.name = label, width, height, name
-        self.x_ends, self.y_ends = _proper(x), _proper(y)
-        self.right, self.top, self.bottom = width - right, 12.0, height - 42.0
-        longest = max((len(number(value)) for value in self._y_ticks()), default=0)
+        self.label, self.name, (self.width, self.height) = label, name, size
+        self.x_ends, self.y_ends, self._powers = _proper(x), _proper(y), powers
+        self.right, self.top, self.bottom = self.width - 14, 12.0, self.height - 42.0
+        longest = max((len(self._written(value)) for value in self._y_ticks()), default=0)
         self.left = max(58.0, 30 + _LETTER * longest)  # the name of the axis stands left of its numbers
         self._parts: list[str] = []
-        self._over: list[str] = []
         self._clipped: list[str] = []
+        self._marks: list[str] = []
 
     def x(self, value: float) -> float:
         """Return where a value of the horizontal axis lies."""
@@ -75,41 +112,34 @@ class Chart:
         low, high = self.y_ends
         return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
 
-    def axes(self, x_label: str, y_label: str, *, whole: bool = False, tick_labels: bool = True) -> None:
+    def axes(self, x_label: str, y_label: str, *, whole: bool = False) -> None:
         """Draw both axes with their ticks.
 
         Args:
-            x_label: What is counted or measured from left to right.
-            y_label: What is measured upwards.
+            x_label: Name of the horizontal axis.
+            y_label: Name of the vertical axis.
             whole: Whether only whole numbers make sense from left to right.
-            tick_labels: Whether the horizontal axis has numbers; not where a chart below shares it.
         """
         for value in self._y_ticks():
             at = _short(self.y(value))
             self._parts.append(f'<path class="grid" d="M{_short(self.left)} {at}H{_short(self.right)}"/>')
-            self._text(self.left - 7, self.y(value) + 4, number(value), "tick end")
+            self._text(self.left - 7, self.y(value) + 4, self._written(value), "tick end")
         room = _LETTER * max(len(number(value)) for value in self.x_ends) + 18
         for value in ticks(*self.x_ends, max(2, int((self.right - self.left) // max(room, 52))), whole=whole):
             at = _short(self.x(value))
             self._parts.append(f'<path class="axis" d="M{at} {_short(self.bottom)}v4"/>')
-            if tick_labels:
-                self._text(self.x(value), self.bottom + 17, number(value), "tick middle")
+            self._text(self.x(value), self.bottom + 17, number(value), "tick middle")
         self._parts.append(f'<path class="axis" d="M{_short(self.left)} {_short(self.bottom)}H{_short(self.right)}"/>')
-        if x_label:
-            self._text((self.left + self.right) / 2, self.bottom + 35, x_label, "name middle")
-        middle = (self.top + self.bottom) / 2
-        self._parts.append(
-            f'<text class="name middle" transform="translate(14 {_short(middle)}) rotate(-90)">'
-            f"{escaped(y_label)}</text>"
-        )
+        self._text((self.left + self.right) / 2, self.bottom + 35, x_label, "name middle")
+        place = f"translate(14 {_short((self.top + self.bottom) / 2)}) rotate(-90)"
+        self._parts.append(f'<text class="name middle" transform="{place}">{escape(y_label)}</text>')
 
     def line(self, xs: Numbers, ys: Numbers, kind: str) -> None:
         """Draw a line through points."""
         points = [(self.x(a), self.y(b)) for a, b in zip(xs, ys, strict=True) if math.isfinite(b)]
-        if not points:
-            return
-        d = "L".join(f"{_short(a)} {_short(b)}" for a, b in points)
-        self._clipped.append(f'<path class="line {kind}" d="M{d}"/>')
+        if points:
+            d = "L".join(f"{_short(a)} {_short(b)}" for a, b in points)
+            self._clipped.append(f'<path class="line {kind}" d="M{d}"/>')
 
     def band(self, xs: Numbers, lows: Numbers, highs: Numbers, kind: str) -> None:
         """Fill what lies between two lines; an end that is not finite runs out of the chart."""
@@ -118,14 +148,28 @@ class Chart:
         upper = [(a, min(b, high + reach)) for a, b in zip(xs, highs, strict=True)]
         lower = [(a, max(b, low - reach)) for a, b in zip(xs, lows, strict=True)]
         points = [f"{_short(self.x(a))} {_short(self.y(b))}" for a, b in upper + lower[::-1]]
-        if points:
-            self._clipped.append(f'<path class="fill {kind}" d="M{"L".join(points)}z"/>')
+        self._clipped.append(f'<path class="fill {kind}" d="M{"L".join(points)}z"/>')
 
     def dots(self, xs: Numbers, ys: Numbers, kind: str) -> None:
-        """Draw many small dots as one shape."""
-        d = "".join(f"M{_short(self.x(a))} {_short(self.y(b))}h0" for a, b in zip(xs, ys, strict=True))
+        """Draw many small dots as one shape; one beyond an end of the vertical axis becomes an arrow at that end."""
+        dots = arrows = ""
+        for a, b in zip(xs, ys, strict=True):
+            at = _short(self.x(a))
+            if b > self.y_ends[1]:
+                arrows += f"M{_short(self.x(a) - 4)} {_short(self.top + 8)}l4-8l4 8z"
+            elif b < self.y_ends[0]:
+                arrows += f"M{_short(self.x(a) - 4)} {_short(self.bottom - 8)}l4 8l4-8z"
+            else:
+                dots += f"M{at} {_short(self.y(b))}h0"
+        self._clipped += [f'<path class="dots {kind}" d="{dots}"/>'] if dots else []
+        self._clipped += [f'<path class="beyond {kind}" d="{arrows}"/>'] if arrows else []
+
+    def rings(self, xs: Numbers, ys: Numbers, kind: str) -> None:
+        """Draw many small rings as one shape."""
+        ring = "a2.5 2.5 0 1 0 5 0a2.5 2.5 0 1 0-5 0z"
+        d = "".join(f"M{_short(self.x(a) - 2.5)} {_short(self.y(b))}{ring}" for a, b in zip(xs, ys, strict=True))
         if d:
-            self._clipped.append(f'<path class="dots {kind}" d="{d}"/>')
+            self._clipped.append(f'<path class="rings {kind}" d="{d}"/>')
 
     def intervals(self, xs: Numbers, lows: Numbers, highs: Numbers, kind: str) -> None:
         """Draw vertical bars of one kind as one shape; a bar beyond an end of the axis ends there."""
@@ -140,10 +184,10 @@ class Chart:
 
     def mark(self, x: float, y: float, shape: str, kind: str, tip: str = "", *, data: str = "") -> None:
         """Draw a sign at a point, with a tip for the pointer and, for the script of the page, a number by its name."""
-        told = f"<title>{escaped(tip)}</title>" if tip else ""
+        told = f"<title>{escape(tip)}</title>" if tip else ""
         place = f"translate({_short(self.x(x))} {_short(self.y(y))})"
         more = f" {data}" if data else ""
-        self._parts.append(f'<path class="mark {kind}"{more} transform="{place}" d="{_MARKS[shape]}">{told}</path>')
+        self._marks.append(f'<path class="mark {kind}"{more} transform="{place}" d="{_MARKS[shape]}">{told}</path>')
 
     def horizontal(self, y: float, kind: str, label: str = "") -> None:
         """Draw a line across the chart, named at its right end, above the line."""
@@ -163,23 +207,19 @@ class Chart:
         rows: list[float] = []  # where the last name of each row ends
         placed = []
         for x, label, kind in sorted(marks, key=lambda mark: mark[0]):
-            start, side = self._beside(x, label)
-            left = start - _LETTER * len(label) if side else start
+            wide = _LETTER * len(label)
+            fits = self.x(x) + 4 + wide < self.width  # else it stands to the left of its line
+            left = self.x(x) + 4 if fits else self.x(x) - 4 - wide
             row = next((i for i, end in enumerate(rows) if left > end + 6), len(rows) if len(rows) < _ROWS else None)
             if row is not None and label:
-                rows[row : row + 1] = [left + _LETTER * len(label)]
-                placed.append((start, side, row, label, kind))
+                rows[row : row + 1] = [left + wide]
+                placed.append((left if fits else left + wide, "" if fits else " end", row, label, kind))
         self.top += _ROW * len(rows)
         for start, side, row, label, kind in placed:
             self._text(start, self.top - _ROW * row - 5, label, f"note{side} {kind}")
         for x, _, kind in marks:
-            at = _short(self.x(x))
-            self._over.append(f'<path class="line {kind}" d="M{at} {_short(self.top - 6)}V{_short(self.bottom)}"/>')
-
-    def _beside(self, x: float, label: str) -> tuple[float, str]:
-        """Return where a name beside a line starts and its class: to the right, or to the left where that is full."""
-        right = self.x(x) + 4 + _LETTER * len(label) < self.width
-        return (self.x(x) + 4, "") if right else (self.x(x) - 4, " end")
+            d = f"M{_short(self.x(x))} {_short(self.top - 6)}V{_short(self.bottom)}"
+            self._parts.append(f'<path class="line {kind}" d="{d}"/>')
 
     def shade(self, spans: Iterable[tuple[float, float]], kind: str) -> None:
         """Fill the chart between pairs of values of the horizontal axis, as one shape."""
@@ -190,39 +230,40 @@ class Chart:
         if d:
             self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
 
-    def note(self, x: float, y: float, text: str, kind: str = "") -> None:
-        """Write a short text at a point."""
-        self._text(self.x(x), self.y(y), text, f"note {kind}")
+    def outside(self, d: str, kind: str) -> None:
+        """Fill a path that may lie outside the box."""
+        self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
 
     def raw(self, markup: str) -> None:
         """Add markup of one's own, clipped to the box; it must be safe as it is."""
         self._clipped.append(markup)
 
-    def svg(self, kind: str = "") -> str:
-        """Return the chart as an SVG element."""
-        marks = [part for part in self._parts if part.startswith('<path class="mark')]
-        rest = [part for part in self._parts if not part.startswith('<path class="mark')]
-        box = (
-            self.left,
-            self.top - 4,
-            self.right - self.left,
-            self.bottom - self.top + 8,
-        )  # dots on a border stay whole
+    @property
+    def inside(self) -> str:
+        """What the SVG element of the chart contains."""
+        # Dots on a border stay whole.
+        box = (self.left, self.top - 4, self.right - self.left, self.bottom - self.top + 8)
         x, y, width, height = (_short(value) for value in box)
         clip = f'<clipPath id="clip-{self.name}"><rect x="{x}" y="{y}" width="{width}" height="{height}"/></clipPath>'
-        inside = f'<g clip-path="url(#clip-{self.name})">{"".join(self._clipped)}</g>'
-        size = f"{_short(self.width)} {_short(self.height)}"
+        clipped = f'<g clip-path="url(#clip-{self.name})">{"".join(self._clipped)}</g>'
+        return f"{clip}{''.join(self._parts)}{clipped}{''.join(self._marks)}"
+
+    def __html__(self) -> str:
+        """Return the chart as an SVG element; templates take it as it is."""
         return (
-            f'<svg class="chart{kind and " "}{kind}" viewBox="0 0 {size}" role="img"'
-            f' aria-label="{escaped(self.label)}">'
-            f"{clip}{''.join(rest)}{''.join(self._over)}{inside}{''.join(marks)}</svg>"
+            f'<svg class="chart" viewBox="0 0 {_short(self.width)} {_short(self.height)}" role="img"'
+            f' aria-label="{escape(self.label)}">{self.inside}</svg>'
         )
 
+    def _written(self, value: float) -> str:
+        return number(10.0**value) if self._powers else number(value)
+
     def _y_ticks(self) -> list[float]:
-        return ticks(*self.y_ends, max(3, int((self.bottom - self.top) // 34)))
+        return ticks(*self.y_ends, max(3, int((self.bottom - self.top) // 34)), whole=self._powers)
 
     def _text(self, x: float, y: float, text: str, kind: str) -> None:
-        self._parts.append(f'<text class="{kind}" x="{_short(x)}" y="{_short(y)}">{escaped(text)}</text>')
+        if text:
+            self._parts.append(f'<text class="{kind}" x="{_short(x)}" y="{_short(y)}">{escape(text)}</text>')
 
 
 def ticks(low: float, high: float, count: int, *, whole: bool = False) -> list[float]:
@@ -247,35 +288,12 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     return [round(i * step, 12) for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def symbol(shape: str, kind: str) -> str:
-    """Return a sign as it stands in a legend."""
-    inner = {
-        "line": f'<path class="line {kind}" d="M-9 0h18"/>',
-        "dots": f'<path class="dots {kind}" d="M-6 2h0M0-3h0M6 1h0"/>',
-        "band": f'<path class="fill {kind}" d="M-9-5h18v10h-18z"/>',
-        "cell": f'<path class="{kind}" d="M-8-8h16v16h-16z"/>',
-        "forecast": f'<path class="bar {kind}" d="M0-8V8"/>',
-    }.get(shape) or f'<path class="mark {kind}" d="{_MARKS[shape]}"/>'
-    return f'<svg class="symbol" viewBox="-10 -10 20 20" aria-hidden="true">{inner}</svg>'
-
-
-def legend(items: Iterable[tuple[str, str, str]]) -> str:
-    """Return a legend as HTML; each item is a shape, a class and what it means."""
-    keys = "".join(f"<li>{symbol(shape, kind)}{escaped(text)}</li>" for shape, kind, text in items)
-    return f'<ul class="legend">{keys}</ul>'
-
-
-def both(draw: Callable[[int], str]) -> str:
-    """Return a chart for wide and for narrow screens; the style sheet shows one of them."""
-    return f'<div class="on-wide">{draw(WIDE)}</div><div class="on-narrow">{draw(NARROW)}</div>'
-
-
-def padded(values: Iterable[float], *, low: float | None = None, high: float | None = None) -> tuple[float, float]:
-    """Return ends of an axis with a little room around all finite values, or the ends given."""
+def padded(values: Iterable[float]) -> tuple[float, float]:
+    """Return ends of an axis with a little room around all finite values."""
     finite = [float(value) for value in values if math.isfinite(value)]
     smallest, largest = (min(finite), max(finite)) if finite else (0.0, 1.0)
     room = 0.06 * (largest - smallest) or 0.06 * abs(largest) or 1.0
-    return smallest - room if low is None else low, largest + room if high is None else high
+    return smallest - room, largest + room
 
 
 def _proper(ends: tuple[float, float]) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Charts with one place per trial: costs against their limits, rewards, forecasts, and what was charged."""
+"""Charts with one place per trial: costs against their limits, rewards, forecasts, and the risk that was used."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
 from lifesafe.journal.history import Tried
 from lifesafe.report.forecasts import Outcome, outcomes
 from lifesafe.report.reading import Reading, episodes_of, scout_of
-from lifesafe.report.svg import WIDE, Chart, Numbers, both, legend, padded
-from lifesafe.report.wording import mean_text, number, plural
+from lifesafe.report.svg import WIDE, Chart, Figure, Sign, padded
+from lifesafe.report.wording import listed, mean_text, number, plural
 
 SHAPES = {"start": "square", "search": "circle", "base": "slab", "newcomer": "triangle", "test": "diamond"}
 """Sign of the trials of each stage."""
 _DOTS = 6000  # episodes up to which each is drawn
+_NAMED = 8  # episodes beyond a chart that are listed
 _SPREAD = 0.56  # of a place, over which the episodes of a trial are drawn, in their order
 _TALL = 3.0  # limits up to which single episodes may stretch a chart
 _MOST = (0.05, 0.95)  # quantiles of the rewards; single episodes may stretch a chart by their distance, at each end
@@ -28,62 +29,66 @@ def stages(reading: Reading) -> list[str]:
     return [stage for stage in SHAPES if stage in found]
 
 
-def cost_figure(reading: Reading, cost: int) -> tuple[str, list[str]]:
-    """Return the chart of the cost of every trial against its limit with its legend, and what was left out."""
-    trials = _told(reading)
-    episodes, top = sum(len(each.episodes) for each in trials), _cost_top(reading, trials, cost)
-    cut = sum(int((each.episodes[:, 1 + cost] > top).sum()) for each in trials)
-    notes = [f"{plural(cut, 'episode')} above the top of the chart not drawn."] if cut else []
-    if episodes > _DOTS:
-        notes = [f"The {episodes:,} single episodes are not drawn, only the means of each trial."]
-    items = [(SHAPES[stage], f"stage-{stage}", f"mean of a trial, {stage}") for stage in stages(reading)]
-    items.append(("dots", "episode", "one episode"))
-    if any(scout_of(each) for each in trials):
-        items += [("dash", "center", "mean of its center"), ("small", "scout", "mean of its scout")]
-    items.append(("line", "limit", "limit"))
-    if any(reading.beliefs.exceeded(each) for each in trials):
-        items.append(("cross", "violation", "clearly above the limit"))
-    return both(partial(_costs, reading, trials, cost, top)) + legend(items), notes
+def cost_figure(reading: Reading, cost: int) -> Figure:
+    """Return the cost of every trial against its limit."""
+    ends = (0.0, _cost_top(reading, cost))
+    signs = _trial_signs(reading)
+    if any(scout_of(each) for each in counted(reading)):
+        signs += [Sign("dash", "center", "mean of its center"), Sign("small", "scout", "mean of its scout")]
+    signs.append(Sign("line", "limit", "limit"))
+    if reading.exceeded:
+        signs.append(Sign("cross", "violation", "clearly above the limit"))
+    return Figure(
+        caption=f"{reading.names[1 + cost].capitalize()} of every trial.",
+        charts=(partial(_costs, reading, cost, ends),),
+        legend=(*signs, *_arrow(reading, 1 + cost, ends)),
+        notes=_left_out(reading, 1 + cost, ends),
+    )
 
 
-def reward_figure(reading: Reading) -> tuple[str, list[str]]:
-    """Return the chart of the reward of every trial and of the best target with its legend, and what was left out."""
-    trials = _told(reading)
-    rewards = np.concatenate([each.episodes[:, 0] for each in trials])
-    ends = _reward_ends(reading, trials, rewards)
-    cut = int(((rewards < ends[0]) | (rewards > ends[1])).sum())
-    notes = [f"{plural(cut, 'episode')} beyond the ends of the chart not drawn."] if cut else []
-    items = [(SHAPES[stage], f"stage-{stage}", f"mean of a trial, {stage}") for stage in stages(reading)]
-    items.append(("dots", "episode", "one episode"))
+def reward_figure(reading: Reading) -> Figure:
+    """Return the reward of every trial, and of the target to operate after it."""
+    ends, signs = _reward_ends(reading), _trial_signs(reading)
     if reading.best_after:
-        items.append(("line", "best", "target to operate as of then, mean of its episodes"))
-        items.append(("line", "lower", "the same by the model, from all episodes"))
-    return both(partial(_rewards, reading, trials, rewards, ends)) + legend(items), notes
+        signs.append(Sign("line", "best", "target to operate as of then, mean of its episodes"))
+        signs.append(Sign("line", "lower", "the same by the model, from all episodes"))
+    return Figure(
+        caption="Reward of every trial.",
+        charts=(partial(_rewards, reading, ends),),
+        legend=(*signs, *_arrow(reading, 0, ends)),
+        notes=_left_out(reading, 0, ends),
+    )
 
 
-def forecast_figure(reading: Reading, axis: int) -> str:
-    """Return the chart of what was forecast of every target of a trial, and what came back.
-
-    Args:
-        reading: The run.
-        axis: 0 for the reward, 1 for the first cost, and so on.
-    """
-    return both(partial(_forecasts, reading, axis, outcomes(reading, axis)))
-
-
-def forecast_legend(reading: Reading) -> str:
-    """Return what the signs of the forecasts mean."""
-    found = [each for axis in range(len(reading.names)) for each in outcomes(reading, axis)]
-    items = [("forecast", "forecast", "forecast: of a cost median to 95\N{NO-BREAK SPACE}%, of a reward ± 2 sd")]
-    items.append(("dots", "measured", "mean that came back, ± 2 sd"))
-    if any(each.is_surprise for each in found):
-        items.append(("diamond", "surprise", "clearly beyond its forecast"))
-    return legend(items)
+def forecast_figure(reading: Reading) -> Figure:
+    """Return what was forecast of every target of a trial, and what came back."""
+    found = [outcomes(reading, axis) for axis in range(len(reading.names))]
+    signs = [
+        Sign("forecast", "forecast", "forecast: of a cost median to 95\N{NO-BREAK SPACE}%, of a reward ± 2 sd"),
+        Sign("dots", "measured", "mean that came back, ± 2 sd"),
+    ]
+    if any(each.is_surprise for part in found for each in part):
+        signs.append(Sign("diamond", "surprise", "clearly beyond its forecast"))
+    charts = tuple(partial(_forecasts, reading, axis, part) for axis, part in enumerate(found))
+    return Figure(caption="Forecasts, and what came back.", charts=charts, legend=tuple(signs))
 
 
-def ledger_chart(reading: Reading) -> str:
-    """Return the risk charged against delta."""
-    return both(partial(_ledger, reading))
+def ledger_figure(reading: Reading) -> Figure:
+    """Return the risk used against delta."""
+    used, most = number(reading.beliefs.spent, 2), number(reading.problem.delta)
+    return Figure(
+        caption=f"Risk used: {used} of delta = {most}.",
+        charts=(partial(_ledger, reading),),
+        legend=(
+            Sign("line", "spent", "risk used by all trials until then"),
+            Sign("line", "limit", "all that is allowed"),
+        ),
+    )
+
+
+def counted(reading: Reading) -> list[Tried]:
+    """Return the trials of which episodes count."""
+    return [each for each in reading.history.told if each.told]
 
 
 def trial_tip(reading: Reading, tried: Tried) -> str:
@@ -105,24 +110,23 @@ def trial_tip(reading: Reading, tried: Tried) -> str:
     return "\n".join(lines)
 
 
-def _told(reading: Reading) -> list[Tried]:
-    """Return the trials of which episodes count."""
-    return [each for each in reading.history.told if each.told]
+def _trial_signs(reading: Reading) -> list[Sign]:
+    found = [Sign(SHAPES[stage], f"stage-{stage}", f"mean of a trial, {stage}") for stage in stages(reading)]
+    return [*found, Sign("dots", "episode", "one episode")]
 
 
-def _costs(reading: Reading, trials: Sequence[Tried], cost: int, top: float, width: int) -> str:
-    name, axis = reading.names[1 + cost], 1 + cost
+def _costs(reading: Reading, cost: int, ends: tuple[float, float], width: int) -> Chart:
+    name, axis, trials, top = reading.names[1 + cost], 1 + cost, counted(reading), ends[1]
     above = sum(float(each.episodes[:, axis].mean()) > each.limits[cost] for each in trials)
     chart = Chart(
         f"Mean {name} of {plural(len(trials), 'trial')} against the limit; {above} above it.",
-        width=width, height=340 if width == WIDE else 290, x=_ends(reading), y=(0.0, top), name=f"cost-{cost}-{width}",
+        size=(width, 340 if width == WIDE else 290), x=_ends(reading), y=ends, name=f"cost-{cost}-{width}",
     )  # fmt: skip
-    chart.annotate(_events(reading, named=True))
+    chart.annotate(_events(reading))
     chart.axes("trial", f"{name} per episode", whole=True)
-    if sum(len(each.episodes) for each in trials) <= _DOTS:
-        _episode_dots(chart, trials, axis)
+    _episode_dots(chart, reading, axis)
     if reading.problem.promise == "trial":  # about the total, the mean of two or three episodes says next to nothing
-        _mean_bars(chart, reading, trials, axis)
+        _mean_bars(chart, reading, axis)
     for tried in trials:
         mean, stage = float(tried.episodes[:, axis].mean()), tried.asked.stage
         if scout_of(tried) is not None:
@@ -132,52 +136,48 @@ def _costs(reading: Reading, trials: Sequence[Tried], cost: int, top: float, wid
                     chart.mark(tried.number, min(float(rows[:, axis].mean()), top), shape, kind)
         tip = trial_tip(reading, tried) if width == WIDE else ""
         chart.mark(tried.number, min(mean, top), SHAPES[stage], f"stage-{stage}", tip)
-        if reading.beliefs.exceeded(tried):
+        if tried.number in reading.exceeded:
             chart.mark(tried.number, min(mean, top), "cross", "violation")
     for start, stop, limit in _limit_spans(reading, cost):
         chart.line([start, stop], [limit, limit], "limit")
-    return chart.svg()
+    return chart
 
 
-def _cost_top(reading: Reading, trials: Sequence[Tried], cost: int) -> float:
+def _cost_top(reading: Reading, cost: int) -> float:
+    trials = counted(reading)
     limit = max([reading.problem.limits[cost], *(each.limits[cost] for each in trials)])
     costs = [each.episodes[:, 1 + cost] for each in trials]
-    means = max((float(each.mean()) for each in costs), default=0.0)
-    single = max((float(each.max()) for each in costs), default=0.0)
+    means = max(float(each.mean()) for each in costs)
+    single = max(float(each.max()) for each in costs)
     return 1.06 * max(limit, min(means, 10 * limit), min(single, _TALL * limit))
 
 
-def _rewards(
-    reading: Reading,
-    trials: Sequence[Tried],
-    rewards: Float[np.ndarray, " m"],
-    ends: tuple[float, float],
-    width: int,
-) -> str:
+def _rewards(reading: Reading, ends: tuple[float, float], width: int) -> Chart:
+    trials = counted(reading)
     last = reading.best_after.get(trials[-1].number)
     earns = f" The target to operate in the end earns {number(last.means[0])}." if last is not None else ""
     chart = Chart(
         f"Mean reward of {plural(len(trials), 'trial')}.{earns}",
-        width=width, height=270, x=_ends(reading), y=ends, name=f"reward-{width}",
+        size=(width, 270), x=_ends(reading), y=ends, name=f"reward-{width}",
     )  # fmt: skip
-    chart.annotate(_events(reading, named=False))
+    chart.annotate(_events(reading))
     chart.axes("trial", "reward per episode", whole=True)
-    if len(rewards) <= _DOTS:
-        _episode_dots(chart, trials, 0)
-    _mean_bars(chart, reading, trials, 0)
+    _episode_dots(chart, reading, 0)
+    _mean_bars(chart, reading, 0)
     for tried in trials:
         mean, stage = float(tried.episodes[:, 0].mean()), tried.asked.stage
         chart.mark(tried.number, mean, SHAPES[stage], f"stage-{stage}")
     _best_lines(chart, reading)
-    return chart.svg()
+    return chart
 
 
-def _reward_ends(reading: Reading, trials: Sequence[Tried], rewards: Float[np.ndarray, " m"]) -> tuple[float, float]:
+def _reward_ends(reading: Reading) -> tuple[float, float]:
     """Return the ends of the chart of rewards: around all means, and most of the single episodes."""
+    rewards = np.concatenate([each.episodes[:, 0] for each in counted(reading)])
     low, high = (float(value) for value in np.quantile(rewards, _MOST))
     room = high - low
     values = [max(float(rewards.min()), low - room), min(float(rewards.max()), high + room)]
-    values += [float(tried.episodes[:, 0].mean()) for tried in trials]
+    values += [float(tried.episodes[:, 0].mean()) for tried in counted(reading)]
     for best in reading.best_after.values():
         values += [best.means[0], _by_model(reading, best.modeled)]
     return padded(values)
@@ -203,30 +203,23 @@ def _by_model(reading: Reading, share: float) -> float:
     return low + (high - low) * share
 
 
-def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int) -> str:
+def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int) -> Chart:
     name, beyond = reading.names[axis], sum(each.is_surprise for each in found)
     values = [value for each in found for value in (each.measured, *each.forecast)]
+    ends = padded(values)
     if axis:
         limit = reading.problem.limits[axis - 1]
         most = max([limit, *(each.measured for each in found)])
         ends = (0.0, 1.08 * max(most, min(max(values, default=0.0), _TALL * limit)))
-    else:
-        ends = padded(values)
     chart = Chart(
         f"Forecast and measured mean {name} of {plural(len(found), 'target')} of trials; {beyond} clearly beyond.",
-        width=width, height=230, x=_ends(reading), y=ends, name=f"forecast-{axis}-{width}",
+        size=(width, 230), x=_ends(reading), y=ends, name=f"forecast-{axis}-{width}",
     )  # fmt: skip
     chart.axes("trial", f"mean {name}", whole=True)
     # A scout stands a little to the right of its center.
-    seen: set[int] = set()
-    places = []
-    for each in found:
-        places.append(each.trial + (0.28 if each.trial in seen else -0.02))
-        seen.add(each.trial)
-    lows, highs = [each.forecast[0] for each in found], [each.forecast[1] for each in found]
-    chart.intervals(places, lows, highs, "forecast")
-    means = [each.measured for each in found]
-    halves = [each.half for each in found]
+    places = [each.trial + (0.28 if i and found[i - 1].trial == each.trial else -0.02) for i, each in enumerate(found)]
+    chart.intervals(places, [each.forecast[0] for each in found], [each.forecast[1] for each in found], "forecast")
+    means, halves = [each.measured for each in found], [each.half for each in found]
     chart.intervals(places, np.subtract(means, halves), np.add(means, halves), "measured")
     chart.dots(places, means, "measured")
     for place, each in zip(places, found, strict=True):
@@ -235,51 +228,81 @@ def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int
                 f"Trial {each.trial}, target {reading.text(each.point)}\nforecast"
                 f" {number(each.forecast[0])} to {number(each.forecast[1])}, came back {number(each.measured)}"
             )
-            chart.mark(place, min(each.measured, ends[1]), "diamond", "surprise", tip)
+            chart.mark(place, each.measured, "diamond", "surprise", tip)
     if axis:
         for start, stop, value in _limit_spans(reading, axis - 1):
             chart.line([start, stop], [value, value], "limit")
-    return chart.svg()
+    return chart
 
 
-def _ledger(reading: Reading, width: int) -> str:
+def _ledger(reading: Reading, width: int) -> Chart:
     delta, spent = reading.problem.delta, reading.spent_after
-    label = f"Risk charged after every trial: {number(reading.beliefs.spent, 2)} of {number(delta)} in the end."
+    label = f"Risk used after every trial: {number(reading.beliefs.spent, 2)} of {number(delta)} in the end."
     top = 1.18 * max([delta, *(value for _, value in spent)])
-    chart = Chart(label, width=width, height=230, x=_ends(reading), y=(0, top), name=f"ledger-{width}")
-    chart.annotate(_events(reading, named=True))
-    chart.axes("trial", "risk charged so far", whole=True)
+    chart = Chart(label, size=(width, 230), x=_ends(reading), y=(0, top), name=f"ledger-{width}")
+    chart.annotate(_events(reading))
+    chart.axes("trial", "risk used so far", whole=True)
     xs = [x for at, _ in spent for x in (at - 0.5, at + 0.5)]
     ys = [value for _, value in spent for _ in range(2)]
     chart.band(xs, [0.0] * len(xs), ys, "spent")
     chart.line(xs, ys, "spent")
     chart.horizontal(delta, "limit", f"delta = {number(delta)}")
-    return chart.svg()
+    return chart
 
 
 def _ends(reading: Reading) -> tuple[float, float]:
     return 0.5, max(reading.history.trials, default=1) + 0.5
 
 
-def _episode_dots(chart: Chart, trials: Sequence[Tried], axis: int) -> None:
+def _shown(reading: Reading, tried: Tried, axis: int) -> Int[np.ndarray, " s"]:
+    """Return which episodes of a trial are drawn: all of them, or, of very many, the lowest and the highest."""
+    values = tried.episodes[:, axis]
+    if sum(len(each.episodes) for each in counted(reading)) <= _DOTS:
+        return np.arange(len(values))
+    return np.array([values.argmin(), values.argmax()])
+
+
+def _episode_dots(chart: Chart, reading: Reading, axis: int) -> None:
     """Draw the single episodes, those of one stage as one shape, and those of all scouts."""
     found: dict[str, tuple[list[float], list[float]]] = {}
-    for tried in trials:
-        episodes, at = tried.episodes[:, axis], tried.number
-        places = at + _SPREAD * (np.arange(len(episodes)) + 0.5) / len(episodes) - _SPREAD / 2
-        for place, value, which in zip(places, episodes, tried.asked.tickets[: len(episodes)], strict=True):
-            if chart.y_ends[0] <= value <= chart.y_ends[1]:
-                xs, ys = found.setdefault("scout" if which else f"stage-{tried.asked.stage}", ([], []))
-                xs.append(float(place))
-                ys.append(float(value))
+    for tried in counted(reading):
+        values, count = tried.episodes[:, axis], len(tried.episodes)
+        for i in _shown(reading, tried, axis):
+            kind = "scout" if tried.asked.tickets[i] else f"stage-{tried.asked.stage}"
+            xs, ys = found.setdefault(kind, ([], []))
+            xs.append(tried.number + _SPREAD * ((i + 0.5) / count - 0.5))
+            ys.append(float(values[i]))
     for kind, (xs, ys) in found.items():
         chart.dots(xs, ys, f"episode {kind}")
 
 
-def _mean_bars(chart: Chart, reading: Reading, trials: Sequence[Tried], axis: int) -> None:
+def _beyond(reading: Reading, axis: int, ends: tuple[float, float]) -> list[tuple[float, int]]:
+    """Return the episodes beyond the ends of a chart, each with its trial, those farthest out first."""
+    found = [(float(x), tried.number) for tried in counted(reading) for x in tried.episodes[:, axis]]
+    return sorted((each for each in found if not ends[0] <= each[0] <= ends[1]), key=lambda each: -abs(each[0]))
+
+
+def _arrow(reading: Reading, axis: int, ends: tuple[float, float]) -> list[Sign]:
+    return [Sign("arrow", "episode", "one beyond the chart")] if _beyond(reading, axis, ends) else []
+
+
+def _left_out(reading: Reading, axis: int, ends: tuple[float, float]) -> tuple[str, ...]:
+    """Return which episodes lie beyond the chart, and how very many are drawn."""
+    notes, far = [], _beyond(reading, axis, ends)
+    if far:
+        named = listed(f"{number(value)} (trial {trial})" for value, trial in far[:_NAMED])
+        more = f"the farthest {_NAMED}: " if len(far) > _NAMED else ""
+        notes.append(f"{plural(len(far), 'episode')} beyond the chart, drawn as arrows at its edge: {more}{named}.")
+    episodes = sum(len(each.episodes) for each in counted(reading))
+    if episodes > _DOTS:
+        notes.append(f"Of the {episodes:,} episodes, the lowest and the highest of every trial are drawn.")
+    return tuple(notes)
+
+
+def _mean_bars(chart: Chart, reading: Reading, axis: int) -> None:
     for stage in stages(reading):
-        own = [each for each in trials if each.asked.stage == stage]
-        means: Numbers = [float(each.episodes[:, axis].mean()) for each in own]
+        own = [each for each in counted(reading) if each.asked.stage == stage]
+        means: list[float] = [float(each.episodes[:, axis].mean()) for each in own]
         halves = [float(reading.doubt(each.episodes)[axis]) for each in own]
         at = [each.number for each in own]
         chart.intervals(at, np.subtract(means, halves), np.add(means, halves), f"stage-{stage}")
@@ -297,11 +320,11 @@ def _limit_spans(reading: Reading, cost: int) -> list[tuple[float, float, float]
     return [*found, (start, stop, limit)]
 
 
-def _events(reading: Reading, *, named: bool) -> list[tuple[float, str, str]]:
+def _events(reading: Reading) -> list[tuple[float, str, str]]:
     """Return what else happened among the trials: other limits, retractions, confirmations."""
     asked = [each.asked_number for each in reading.history.trials.values()]
     marks = [(place, f"limit {', '.join(map(number, limits))}", "change") for place, limits in reading.limit_changes]
     marks += [(float(each.number), "retracted", "change") for each in reading.retracted]
     marks += [(sum(n < at for n in asked) + 0.5, "confirmed", "change") for at, _ in reading.history.confirmed]
     low, high = _ends(reading)
-    return [(x, text if named else "", kind) for x, text, kind in marks if low < x < high]
+    return [mark for mark in marks if low < mark[0] < high]

@@ -1,8 +1,7 @@
-"""Numbers and names as the page writes them; everything that comes from a file is escaped here."""
+"""Numbers and names as the page writes them."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,11 +10,6 @@ from lifesafe.journal.events import Point
 from lifesafe.safety import Problem
 
 _MINUS = "\N{MINUS SIGN}"
-
-
-def escaped(value: object) -> str:
-    """Return a text that a browser shows and never obeys, in an element or in an attribute."""
-    return html.escape(str(value), quote=True)
 
 
 def number(value: float, digits: int = 3) -> str:
@@ -105,3 +99,8 @@ def mean_text(name: str, value: float) -> str:
         ('mean cost 4.85', 'mean cost 2 = 4.85')
     """
     return f"mean {name}{' =' if name[-1:].isdigit() else ''} {number(value)}"
+
+
+def each_of(values: Iterable[float]) -> str:
+    """Return several numbers as one reads them aloud."""
+    return listed(number(value) for value in values)

@@ -16,17 +16,18 @@ from lifesafe.journal import events as e
 from lifesafe.operation import Operation
 from lifesafe.report.account_chart import path as account_path
 from lifesafe.report.checks import all_checks
-from lifesafe.report.document import page_html, write_page
-from lifesafe.report.plane import plane_figure
-from lifesafe.report.planes import LIKELY, moments_shown, planes, small_risk
+from lifesafe.report.moments import LIKELY, small_risk
+from lifesafe.report.page import page_html, write_page
+from lifesafe.report.plane import SIZES, plane_chart, plane_shapes
 from lifesafe.report.promise import not_promised, qualifications, statement
 from lifesafe.report.reading import Reading, episodes_of, scout_of
-from lifesafe.report.svg import Chart, ticks
+from lifesafe.report.svg import WIDE, Chart, ticks
 from lifesafe.report.trial_charts import cost_figure, reward_figure, trial_tip
-from lifesafe.report.verdict import headline, price, result, tone
+from lifesafe.report.verdict import badges, headline, price, result, toll, tone
 from lifesafe.report.wording import number, percent, target_texts
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
+from lifesafe.safety.beliefs import believed
 from report_runs import KINDS, operated, problem, searched
 
 VOID = {"meta", "link", "input", "br", "img", "rect", "path", "circle", "use"}
@@ -140,7 +141,7 @@ def test_every_chart_says_what_it_shows(runs: Runs, kind: str) -> None:
     assert all(a["role"] == "img" and len(str(a["aria-label"])) > 20 for a in charts)
     sections = [a["id"] for tag, a in runs.page(kind).elements if tag == "section"]
     assert sections == [
-        "promise", "costs", "reward", "paid", "targets", "forecasts", "operation", "trials", "settings",
+        "promise", "costs", "reward", "paid", "targets", "forecasts", "operation", "trials", "settings", "sign-off",
     ]  # fmt: skip
     shapes = {a["id"] for tag, a in runs.page(kind).elements if tag == "path" and "id" in a}
     assert {str(a["href"])[1:] for tag, a in runs.page(kind).elements if tag == "use"} <= shapes
@@ -173,14 +174,13 @@ def test_the_headline_tells_what_is_operated_and_what_it_took(runs: Runs) -> Non
     costs = np.array([episode[1] for _, episode in told_and_served(reading.run)])
     best = reading.chosen
     assert best is not None
-    ended = int((costs >= 60).sum())
     assert headline(reading) == (
         f"PointCircle is operated at target {reading.text(best.point)}: mean reward {number(best.means[0])}, mean cost"
         f" {number(best.means[1])} (limit 20; by the model at most {number(best.expected[0])}) over {best.episodes}"
-        f" episodes. Under the promise “trial” it took {len(costs)} real episodes, 40 of them in operation:"
-        f" {(costs > 20).sum()} ({percent((costs > 20).mean())}) cost more than the limit, the worst cost"
-        f" {number(costs.max())}, the stop ended {ended or 'none'}, and {number(reading.beliefs.spent, 2)} of the"
-        " allowed risk 0.1 is charged."
+        f" episodes. Of {len(costs)} real episodes (30 start, {len(costs) - 70} search, 40 operation),"
+        f" {(costs > 20).sum()} ({percent((costs > 20).mean())}) cost more than the limit; the worst cost"
+        f" {number(costs.max())} ({reading.tally.where[0]}). The stop ended no episode and the search has used"
+        f" {number(reading.beliefs.spent, 2)} of the allowed risk 0.1."
     )
 
 
@@ -203,10 +203,11 @@ def test_episodes_that_were_retracted_do_not_count_and_that_is_said(runs: Runs) 
     assert reading.tally.total == sum(run.values())
     assert reading.tally.counted == sum(run.values()) - run[3] - run[4] + 2
     page = runs.page("retracted")
-    assert f"of the {reading.tally.counted} that count" in page.text
+    assert f"Of {reading.tally.counted} episodes that count, of {reading.tally.total} real episodes" in page.text
+    assert f"of the {reading.tally.counted} episodes that count" in page.text
     assert "Trial 6 was open at a retraction and was dropped" in page.text
     results = {row[0]: row[-1] for row in page.table("trial")[1]}
-    assert "6" not in results
+    assert results["6"] == "dropped, never run"
     assert (results["3"], results["4"]) == ("retracted", "retracted, told anew")
     assert qualifications(reading)[0].startswith(
         "What was told of trial 3 was retracted (“the log of another machine”)"
@@ -230,16 +231,18 @@ def test_the_headline_is_honest(runs: Runs) -> None:
     )
     assert said["failed"] == "No target of Run failed is fit to be operated."
     assert "1 trial had a mean clearly above a limit" in price(runs.reading("held"))
-    assert price(runs.reading("sure")).startswith("Under the promise “every episode” it took")
-    assert "none cost more than the limit" in price(runs.reading("sure"))
+    assert "none cost more than the limit" in toll(runs.reading("sure"))
 
 
 def test_the_tone_is_that_of_what_happened(runs: Runs) -> None:
     tones = {kind: tone(runs.reading(kind)) for kind in KINDS}
     assert {tones[kind] for kind in ("begun", "asked")} == {"plain"}
     assert {tones[kind] for kind in ("searched", "operated", "total", "sure", "knobs", "listed")} == {"good"}
-    assert {tones[kind] for kind in ("alarmed", "held", "confirmed", "breached")} == {"warn"}
-    assert {tones[kind] for kind in ("halted", "failed")} == {"bad"}
+    assert {tones[kind] for kind in ("alarmed", "retracted")} == {"warn"}
+    assert {tones[kind] for kind in ("halted", "failed", "held", "confirmed", "breached")} == {"bad"}
+    for kind, found in tones.items():
+        worst = {badge.tone for badge in badges(runs.reading(kind))}
+        assert found == next((each for each in ("bad", "warn") if each in worst), found)
 
 
 def test_the_headline_counts_every_episode_of_the_target(runs: Runs) -> None:
@@ -272,8 +275,8 @@ def test_what_paid_is_a_ledger_or_an_account_or_nothing(runs: Runs) -> None:
     assert "What paid for it? The account" in text["total"]
     assert "no risk is charged and no account is needed" in text["sure"]
     assert ("account holds" in text["total"], "account holds" in text["searched"]) == (True, False)
-    assert ("risk charged" in text["searched"], "risk charged" in text["total"]) == (True, False)
-    charged = {kind: "charged" in runs.page(kind).table("trial")[0] for kind in text}
+    assert ("risk used" in text["searched"], "risk used" in text["total"]) == (True, False)
+    charged = {kind: "used so far" in runs.page(kind).table("trial")[0] for kind in text}
     assert charged == {"searched": True, "total": False, "sure": False}
 
 
@@ -304,7 +307,7 @@ def test_a_newcomer_finds_its_price_in_the_account(runs: Runs) -> None:
 def test_the_risk_charged_adds_up(runs: Runs) -> None:
     reading = runs.reading("searched")
     header, rows = runs.page("searched").table("trial")
-    total, column = 0.0, header.index("charged")
+    total, column = 0.0, header.index("used so far") - 1
     for tried, row in zip(reading.history.told, rows, strict=True):
         total += tried.asked.charge
         assert row[column : column + 2] == [number(tried.asked.charge, 2), number(total, 2)]
@@ -333,7 +336,7 @@ def test_the_table_of_trials_is_the_record(runs: Runs, kind: str) -> None:
 
 def test_the_chart_shows_the_mean_of_a_lottery_beside_those_of_its_center_and_its_scout(runs: Runs) -> None:
     reading = runs.reading("searched")
-    chart = cost_figure(reading, 0)[0].partition('<div class="on-narrow">')[0]
+    chart = cost_figure(reading, 0).charts[0](WIDE).inside
     scouted = [each for each in reading.history.told if scout_of(each) is not None]
     assert len(scouted) > 5
     known = [("center", episodes_of(each, 0)) for each in scouted] + [
@@ -380,7 +383,7 @@ def test_new_limits_are_shown_where_they_began(runs: Runs) -> None:
     assert (place, limits) == (changed + 0.5, (26.0,))
     assert ">limit 26<" in runs.html("other_limit")
     assert "New limits begin a new ledger." in runs.page("other_limit").text
-    assert "cost more than a limit" in price(reading)
+    assert "cost more than a limit" in toll(reading)
 
 
 def test_one_bad_episode_does_not_flatten_the_chart_of_rewards(tmp_path: Path) -> None:
@@ -392,8 +395,10 @@ def test_one_bad_episode_does_not_flatten_the_chart_of_rewards(tmp_path: Path) -
             rewards = rng.normal(3000, 20, trial.episodes)
             rewards[0] = 900.0 if number_ == 1 else 3000.0
             optimizer.tell(trial, [Returns(float(reward), 1.0) for reward in rewards])
-    chart, notes = reward_figure(Reading.read(tmp_path))
-    assert notes == ["1 episode beyond the ends of the chart not drawn."]
+    figure = reward_figure(Reading.read(tmp_path))
+    assert figure.notes == ("1 episode beyond the chart, drawn as arrows at its edge: 900 (trial 2).",)
+    chart = figure.charts[0](WIDE).inside
+    assert len(re.findall('class="beyond', chart)) == 1
     assert ">1,000<" not in chart
     assert ">3,000<" in chart
 
@@ -429,6 +434,7 @@ def test_an_assumption_that_failed_shows_at_the_top(runs: Runs) -> None:
     assert "assumptions 1 failed" in top
     assert "Promise, with qualifications." in top
     assert "An assumption of the promise failed in trial 4: an episode cost 95" in top
+    assert statement(reading).startswith("An assumption failed in this run (largest cost of an episode), so this does")
     assert "assumptions" not in runs.page("operated").text.partition("The promise, and what it rests on")[0]
 
 
@@ -466,12 +472,12 @@ def test_what_is_not_promised_is_said_with_numbers(runs: Runs) -> None:
 
 def test_the_shapes_of_a_plane_are_the_risks_of_that_moment(runs: Runs) -> None:
     reading = runs.reading("searched")
-    (plane,) = planes(reading)
-    at = moments_shown(reading)
-    assert [moment.trial for moment in at][-1] == reading.history.told[-1].number
-    html = plane_figure(reading)
-    for j, moment in enumerate(at):
-        found = plane.grid(plane.risks(moment.beliefs))
+    (plane,) = reading.planes
+    told = [i for i, record in enumerate(reading.records) if isinstance(record.event, e.Told)]
+    html = plane_shapes(reading, 0)
+    for j, moment in enumerate(reading.moments):
+        beliefs = believed(reading.records[: told[moment.trial - 1] + 1])
+        found = plane.grid(beliefs.model.expect(plane.points).risks())
         for kind, risk in (("likely", LIKELY), ("safe", small_risk(reading.problem))):
             (shape,) = re.findall(rf'id="plane-0-{j}-{kind}" d="([^"]*)"', html)
             np.testing.assert_array_equal(cells(shape, *found.shape), found <= risk)
@@ -491,17 +497,17 @@ def cells(shape: str, rows: int, columns: int) -> np.ndarray:
 def test_every_tried_target_stands_once_in_the_plane(runs: Runs) -> None:
     for kind in ("searched", "total"):
         reading = runs.reading(kind)
-        picture = plane_figure(reading).partition('<div class="on-narrow">')[0]
+        picture = plane_chart(reading, 0, len(reading.moments) - 1, SIZES["wide"]).inside
         expected = {(each.center, each.asked.stage) for each in reading.history.told}
         expected |= {(point, "scout") for each in reading.history.told if (point := scout_of(each)) is not None}
         assert len(re.findall(r'class="mark [a-z-]+ tried"', picture)) == len(expected)
 
 
 def test_two_costs_have_a_plane_each_and_many_knobs_none(runs: Runs) -> None:
-    assert [plane.names for plane in planes(runs.reading("two_costs"))] == [("reward", "cost 1"), ("reward", "cost 2")]
+    assert [plane.names for plane in runs.reading("two_costs").planes] == [("reward", "cost 1"), ("reward", "cost 2")]
     assert sum(tag == "option" for tag, _ in runs.page("two_costs").elements) == 2
-    assert len(planes(runs.reading("knobs"))) == 3
-    assert planes(runs.reading("six_knobs")) == planes(runs.reading("one_knob")) == ()
+    assert len(runs.reading("knobs").planes) == 3
+    assert runs.reading("six_knobs").planes == runs.reading("one_knob").planes == ()
     assert "tilt" in runs.page("six_knobs").text
     assert "mean cost 2 = " in runs.page("two_costs").text
 
@@ -680,20 +686,22 @@ def test_an_axis_has_more_than_one_number() -> None:
 
 def test_long_numbers_leave_the_name_of_their_axis_free() -> None:
     for top, letters in ((10.0, 2), (30_000.0, 6), (3_000_000.0, 9)):
-        chart = Chart("rewards", width=470, height=300, x=(0, 1), y=(0, top), name="test")
+        chart = Chart("rewards", size=(470, 300), x=(0, 1), y=(0, top), name="test")
         chart.axes("trial", "reward")
         assert chart.left - 7 - 6.6 * letters > 20
 
 
 def test_a_bar_below_zero_ends_where_it_should() -> None:
-    chart = Chart("losses", width=300, height=200, x=(0, 1), y=(-100, -10), name="test")
+    chart = Chart("losses", size=(300, 200), x=(0, 1), y=(-100, -10), name="test")
     chart.intervals([0.5], [-40], [-12], "stage-start")
-    (start, stop) = re.findall(r'class="bar stage-start" d="M[\d.]+ ([\d.]+)V([\d.]+)"', chart.svg())[0]
+    (start, stop) = re.findall(r'class="bar stage-start" d="M[\d.]+ ([\d.]+)V([\d.]+)"', chart.inside)[0]
     assert (float(start), float(stop)) == pytest.approx((chart.y(-40), chart.y(-12)), abs=0.1)
 
 
 def test_the_limit_can_be_read_on_white() -> None:
-    colors = re.findall(r"--limit: #(\w{6})", resources.files("lifesafe.report").joinpath("style.css").read_text())
+    colors = re.findall(
+        r"--limit: #(\w{6})", resources.files("lifesafe.report").joinpath("templates/style.css").read_text()
+    )
     for color in (colors[0], colors[-1]):  # on a light screen, and in print
         channels = np.array([int(color[i : i + 2], 16) for i in (0, 2, 4)]) / 255
         linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
@@ -701,19 +709,18 @@ def test_the_limit_can_be_read_on_white() -> None:
 
 
 def test_a_chart_escapes_its_words() -> None:
-    chart = Chart("<b>", width=300, height=200, x=(0, 1), y=(0, 1), name="test")
+    chart = Chart("<b>", size=(300, 200), x=(0, 1), y=(0, 1), name="test")
     chart.axes("a & b", "<i>")
     chart.mark(0.5, 0.5, "circle", "stage-start", "</title><script>")
-    chart.note(0.5, 0.5, "<u>")
-    svg = chart.svg()
+    svg = chart.__html__()
     assert not re.search(r"<(b|i|u|script)>", svg)
     assert "a &amp; b" in svg
 
 
 def test_names_above_a_chart_do_not_meet() -> None:
-    chart = Chart("alarms", width=300, height=200, x=(0, 100), y=(0, 1), name="test")
+    chart = Chart("alarms", size=(300, 200), x=(0, 100), y=(0, 1), name="test")
     chart.annotate([(10.0 * i, f"alarm {i}", "alarm") for i in range(10)])
-    spots = re.findall(r'<text class="note( end)? alarm" x="([\d.]+)" y="([\d.]+)">(alarm \d)<', chart.svg())
+    spots = re.findall(r'<text class="note( end)? alarm" x="([\d.]+)" y="([\d.]+)">(alarm \d)<', chart.inside)
     spans = [
         (y, float(x) - (6.6 * len(t) if end else 0), float(x) + (0 if end else 6.6 * len(t))) for end, x, y, t in spots
     ]

@@ -1,8 +1,8 @@
-"""What is believed over planes of targets, and when it was: for the page as for the picture."""
+"""What was believed at some moments of a run, as plain numbers: charts draw these and never ask the posterior."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -12,17 +12,18 @@ from jaxtyping import Float, Shaped
 
 from lifesafe.journal import events as e
 from lifesafe.journal.events import Point
-from lifesafe.report.reading import Reading
+from lifesafe.journal.store import Record
 from lifesafe.safety import Problem
-from lifesafe.safety.beliefs import Beliefs, believed
+from lifesafe.safety.posterior import Model
 
-MOMENTS = 6
-"""Moments at which a plane is shown."""
 LIKELY = 0.25
 """Risk up to which a target is drawn as one that likely keeps all limits. At first, it is about a half."""
+_MOMENTS = 6
 _CELLS = (48, 36)  # of a plane, across and upwards
 _MOST_AXES = 3  # with more there are too many planes to look at
 _SHARE = 0.2  # of delta: what is operated under the promise "trial" has at most this risk
+_POINTS = 60  # of a line
+_LEVELS = (0.05, 0.95)  # quantiles of a mean cost along a line
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +58,6 @@ class Plane:
         Z[:, self.axes[0]], Z[:, self.axes[1]] = np.tile(u, len(v)), np.repeat(v, len(u))
         return Z
 
-    def risks(self, beliefs: Beliefs) -> Float[np.ndarray, " m"]:
-        """Return the probability that a mean cost of each point exceeds its limit, as is believed at some time."""
-        return beliefs.model.expect(self.points).risks()
-
     def grid(self, values: Shaped[np.ndarray, " m"]) -> Shaped[np.ndarray, "h w"]:
         """Return values at the cells as rows from below."""
         return values.reshape(_CELLS[1], _CELLS[0])
@@ -71,42 +68,71 @@ class Moment:
     """What was believed after some trial."""
 
     trial: int
-    beliefs: Beliefs
+    """Its number; 0 before the first."""
+    best: Point | None
+    """Target to operate; in the end, the one of now."""
+    searched: int
+    served: int
+    spent: float
+    """Risk charged."""
+    certified: int
+    risks: tuple[Float[np.ndarray, " m"], ...]
+    """For each plane, the probability at each of its points that a mean cost exceeds its limit."""
 
     @property
     def name(self) -> str:
-        return f"after trial {self.trial}"
+        return f"after trial {self.trial}" if self.trial else "before the first trial"
 
 
-def planes(reading: Reading) -> tuple[Plane, ...]:
+@dataclass(frozen=True, eq=False)
+class Line:
+    """What is believed in the end along one axis, through the target in focus; raw units."""
+
+    axis: int
+    x: Float[np.ndarray, " p"]
+    reward: Float[np.ndarray, " p"]
+    sd: Float[np.ndarray, " p"]
+    """Standard deviation of that mean."""
+    costs: dict[int, tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]]
+    """5 and 95 % quantiles of each mean cost; none of a cost that cannot exceed its limit."""
+
+
+def planes_of(problem: Problem, focus: Point) -> tuple[Plane, ...]:
     """Return the planes to show: none with one axis, or with more than three."""
-    problem = reading.problem
     count = len(problem.names)
     if not 2 <= count <= _MOST_AXES or (problem.targets is not None and count > 2):
         return ()
     pairs: Iterable[tuple[int, int]] = combinations(range(count), 2)
     if problem.asks_for_returns:
         pairs = [(0, 1 + k) for k in range(len(problem.limits))]
-    return tuple(Plane(problem, pair, reading.focus) for pair in pairs)
+    return tuple(Plane(problem, pair, focus) for pair in pairs)
+
+
+def lines_of(problem: Problem, focus: Point, model: Model) -> tuple[Line, ...]:
+    """Return the lines along every axis; none if only listed targets may be tried."""
+    if problem.targets is not None:
+        return ()
+    low, high = problem.rewards  # type: ignore[misc]  # made so by the problem
+    u = np.linspace(0.0, 1.0, _POINTS)
+    lines = []
+    for axis in range(len(problem.names)):
+        Z = np.repeat(problem.scaled([focus]), _POINTS, axis=0)
+        Z[:, axis] = u
+        found = model.expect(Z)
+        bands = found.quantiles(_LEVELS) * np.array(problem.limits)
+        costs = {k: (bands[0, :, k], bands[1, :, k]) for k, cost in enumerate(model.costs) if cost is not None}
+        x = problem.low[axis] + u * problem.extents[axis]
+        lines.append(Line(axis, x, low + (high - low) * found.reward, (high - low) * found.reward_sd, costs))
+    return tuple(lines)
+
+
+def moments_at(records: Sequence[Record]) -> frozenset[int]:
+    """Return the trials after which moments are shown: close together in the beginning, and the last."""
+    told = [record.event.trial for record in records if isinstance(record.event, e.Told)]
+    steps = np.geomspace(1, len(told), _MOMENTS) if told else ()
+    return frozenset(told[round(float(step)) - 1] for step in steps)
 
 
 def small_risk(problem: Problem) -> float:
     """Return the risk up to which a target is drawn as safe: what is operated under "trial" has at most this."""
     return _SHARE * problem.delta
-
-
-def moments_shown(reading: Reading, count: int = MOMENTS) -> tuple[Moment, ...]:
-    """Return the moments at which planes are shown: close together in the beginning, and the end."""
-    told = [i for i, record in enumerate(reading.records) if isinstance(record.event, e.Told)]
-    if not told:
-        return ()
-    steps = np.geomspace(1, len(told), count) if count > 1 else np.array([len(told)])
-    chosen = sorted({round(float(step)) - 1 for step in steps})
-    found = []
-    for at in chosen:
-        event = reading.records[told[at]].event
-        assert isinstance(event, e.Told)
-        is_last = at == len(told) - 1  # what came later, in operation say, is believed in the end
-        beliefs = reading.beliefs if is_last else believed(reading.records[: told[at] + 1])
-        found.append(Moment(event.trial, beliefs))
-    return tuple(found)

@@ -16,7 +16,7 @@
     if (!thumb) return;
     find("moment-caption").textContent = thumb.dataset.caption;
     thumbs.forEach((each) => each.setAttribute("aria-current", String(each === thumb)));
-    all("svg.plane").forEach((svg) => {
+    all(".view svg.chart").forEach((svg) => {
       const view = svg.closest(".view").dataset.view;
       svg.querySelectorAll("use").forEach((use) => use.setAttribute("href", `#plane-${view}-${at}-${use.dataset.kind}`));
       svg.querySelectorAll("[data-from]").forEach((mark) => mark.classList.toggle("later", Number(mark.dataset.from) > at));
