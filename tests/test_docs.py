@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import NamedTuple
 
 import pytest
@@ -64,7 +65,8 @@ def parsed(words: list[str]) -> None:
     if name is None:
         raise SystemExit(f"There is no command {words[0]!r}.")
     rest = words[len(name.split()) : words.index("|") if "|" in words else None]
-    tyro.cli(_idle(COMMANDS[name]), prog=name, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
+    command = resolve_name(f"lifesafe.{COMMANDS[name][0]}")
+    tyro.cli(_idle(command), prog=name, args=rest, config=(tyro.conf.FlagCreatePairsOff,))
 
 
 def _idle(command: Callable[..., int]) -> Callable[..., int]:

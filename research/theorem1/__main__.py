@@ -21,7 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 from lifesafe._files import write_atomic
-from lifesafe.console import bar
+from lifesafe.console.progress import progress
 from lifesafe.errors import LifesafeError
 from theorem1 import CASES, Settings, make_case, study
 from theorem1.figure import theorem1_figure
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = list(CASES) if options.case == "all" else [options.case]
     studies = []
     for number, name in enumerate(names, start=1):
-        with bar(f"{number}/{len(names)} {name}", settings.datasets * len(settings.episodes)) as advance:
-            studies.append(study(make_case(name), settings, advance=advance))
+        with progress(f"{number}/{len(names)} {name}") as report:
+            studies.append(study(make_case(name), settings, report=report))
     out: Path = options.out
     out.mkdir(parents=True, exist_ok=True)
     write_atomic(out / f"{options.case}.md", markdown(studies))

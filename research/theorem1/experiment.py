@@ -13,7 +13,6 @@ Y - Y_1 is sqrt(n) / H² times the o(1/sqrt(n)) of the theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -23,6 +22,7 @@ from jaxtyping import Bool, Float
 
 from lifesafe._random import generator
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.theory._checks import check_count
 from lifesafe.lab.theory.gap import Gap, bias_bound, likelihood_bias
 from theorem1 import comparison
@@ -240,13 +240,13 @@ class Study:
         )
 
 
-def study(case: Case, settings: Settings, *, advance: Callable[[int], None] = lambda count: None) -> Study:
+def study(case: Case, settings: Settings, *, report: Report = lambda _: None) -> Study:
     """Draw datasets of every size, fit a policy to each, and keep what it returns.
 
     Args:
         case: The system, its episodes and the class of policies.
         settings: Which datasets.
-        advance: Told how many datasets have been fitted since it was told last.
+        report: Told how many datasets have been fitted.
 
     Raises:
         ConfigError: If no target has enough coverage, or a dataset has no single fit.
@@ -259,7 +259,10 @@ def study(case: Case, settings: Settings, *, advance: Callable[[int], None] = la
         )
     law = limit(case.logged, case.policies)
     biases = target_biases(case, law)
-    samples = [_sample(case, law, shown, settings, n, advance) for n in sorted(settings.episodes)]
+    samples = []
+    for episodes in sorted(settings.episodes):
+        report(Progress("datasets", len(samples) * settings.datasets, len(settings.episodes) * settings.datasets))
+        samples.append(_sample(case, law, shown, settings, episodes))
     return Study(
         case=case,
         settings=settings,
@@ -299,7 +302,6 @@ def _sample(
     shown: Bool[np.ndarray, " Z"],
     settings: Settings,
     episodes: int,
-    advance: Callable[[int], None],
 ) -> Sample:
     graph, policies = case.logged.graph, case.policies
     rng = generator(settings.seed, "theorem 1", case.name, episodes)
@@ -309,7 +311,6 @@ def _sample(
         theta = policies.fit(w, law.theta)
         returns.append(graph.expected_returns(policies.policy(theta))[shown])
         linear.append(law.linear(policies.gradient(law.theta, w))[shown])
-        advance(1)
     found = np.array(returns)
     raw = math.sqrt(episodes) / law.horizon**2
     return Sample(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lifesafe.lab.benchmark.costs import measured_costs
 
 from lifesafe.cli import main
-from lifesafe.lab.benchmark.costs import measured_costs
 from lifesafe.lab.benchmark.processes import Processes
 from lifesafe.lab.benchmark.results import read_rows
 from lifesafe.lab.benchmark.runner import Event, run_suite

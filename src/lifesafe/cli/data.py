@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 from tyro.conf import Positional, UseAppendAction
 
 from lifesafe._config import nearest
 from lifesafe._files import sha256_file
-from lifesafe.console import FOUND, OK, Directory, OutFile, download_bar, option, patience, print_json
+from lifesafe.console.arguments import Directory, OutFile, option
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import FOUND, OK
+from lifesafe.console.settings import data_directory
+from lifesafe.console.tables import print_json
 from lifesafe.data import fetch as downloads
+from lifesafe.data import read_dsrl
+from lifesafe.data.check import Finding, check_in_child
 from lifesafe.errors import ConfigError, DatasetError
-
-if TYPE_CHECKING:
-    from lifesafe.data.check import Finding
-    from lifesafe.systems import Task
+from lifesafe.systems import Task
+from lifesafe.systems import task as find_task
+from lifesafe.systems import tasks as known_tasks
 
 Names = Annotated[tuple[str, ...], Positional, option("TASK")]
 Mirrors = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="ADDRESS")]
@@ -42,7 +46,7 @@ def fetch(
     force: bool = False,
     json: bool = False,
 ) -> int:
-    """Download the public data of tasks, and print where they are.
+    """Download the public data of tasks.
 
     The data are those of DSRL (Liu et al. 2023, CC-BY 4.0), 40 MB to some hundred per task. A download that broke off
     goes on where it ended. A file gets its name only when it is whole and can be read; its SHA-256 is then kept beside
@@ -69,7 +73,7 @@ def fetch(
     directory = data_directory(data_dir)
     told = []
     for name, file in [(name, _public_file(name)) for name in names]:
-        with download_bar(name) as report:
+        with progress(name) as report:
             mirrors = (*mirror, *downloads.MIRRORS)
             path = downloads.fetch(file, directory, mirrors=mirrors, offline=offline, force=force, report=report)
         told.append({"name": name, "path": str(path), "size": path.stat().st_size, "sha256": sha256_file(path)})
@@ -89,12 +93,13 @@ def check(
     strict: bool = False,
     json: bool = False,
 ) -> int:
-    """Look a data file over before anybody learns from it, and give advice.
+    """Check a data file before a policy learns from it.
 
-    Looked for are missing columns, wrong shapes, NaN and infinities; episodes without end, cut off or stored twice;
-    costs outside their bounds; next observations that do not follow; actions outside [-1, 1], or that can be copied
-    from the action before; and how well the episodes cover the plane of cost and reward around the limit. The file is
-    read in a process of its own, so that a damaged or hostile one does no harm.
+    Each finding comes with advice. Looked for are missing columns, wrong shapes, NaN and infinities; episodes
+    without end, cut off or stored twice; costs outside their bounds; next observations that do not follow; actions
+    outside [-1, 1], or that can be copied from the action before; and how well the episodes cover the plane of cost
+    and reward around the limit. The file is read in a process of its own, so that a damaged or hostile one does no
+    harm.
 
     errors: learning fails or goes wrong. warnings: it probably suffers. notes: good to know.
 
@@ -113,10 +118,8 @@ def check(
         strict: Let warnings count as errors do.
         json: Print the findings as JSON.
     """
-    from lifesafe.data.check import check_in_child
-
     path, known = _located(file, task)
-    with patience("checking"):
+    with progress("checking"):
         findings = check_in_child(path, limits=_limits(limit), task=known)
     counts = {kind: sum(f.severity == kind for f in findings) for kind in ("error", "warning", "note")}
     if json:
@@ -130,7 +133,7 @@ def check(
 
 
 def summary(file: DataFile, /, *, limit: Limits = (), json: bool = False) -> int:
-    """Print the figures of a data file that one would first ask for.
+    """Print how many episodes a data file has, and their returns.
 
     Told are how many episodes and steps there are, how long the episodes are and what they earn and cost, from the
     least to the most; with a limit also how many keep it, and the best of those.
@@ -146,11 +149,9 @@ def summary(file: DataFile, /, *, limit: Limits = (), json: bool = False) -> int
         limit: Largest mean cost of an episode; given once per cost, in their order. Of a task its own unless given.
         json: Print the figures as JSON.
     """
-    from lifesafe.data.dsrl import read_dsrl
-
     path, known = _located(file, None)
     limits = _limits(limit) or (known.limits if known else None)
-    with patience("reading"):
+    with progress("reading"):
         told = read_dsrl(path).summary(limits)
     if json:
         print_json(asdict(told))
@@ -160,7 +161,7 @@ def summary(file: DataFile, /, *, limit: Limits = (), json: bool = False) -> int
 
 
 def plot(file: DataFile, /, *, limit: Limits = (), out: OutFile = None) -> int:
-    """Draw what the episodes of a data file earn against what they cost.
+    """Draw reward against cost of the episodes in a data file.
 
     Every episode is a point; the line is the best reward at each cost. Where many episodes lie near the limit and near
     the line, a policy can learn to be asked for returns there.
@@ -176,34 +177,22 @@ def plot(file: DataFile, /, *, limit: Limits = (), out: OutFile = None) -> int:
         limit: Cost limit to draw; may be given several times. Of a task its own unless given.
         out: Picture to write: .png or .svg; a .png with the name of the file, here, unless told.
     """
-    from lifesafe.data.dsrl import read_dsrl
     from lifesafe.report.data_chart import draw_dataset
 
     path, known = _located(file, None)
     picture = out or Path(f"{path.stem}.png")
-    with patience("drawing"):
+    with progress("drawing"):
         title = known.name if known else path.name
         draw_dataset(read_dsrl(path), _limits(limit) or (known.limits if known else None), picture, title)
     print(f"Picture: {picture}")
     return OK
 
 
-def data_directory(given: Path | None = None) -> Path:
-    """Return where data are kept: the given place, else $LIFESAFE_DATA, else a place in the user's cache."""
-    if given is not None:
-        return given.expanduser()
-    if chosen := os.environ.get("LIFESAFE_DATA"):
-        return Path(chosen).expanduser()
-    return downloads.default_directory(os.environ.get("XDG_CACHE_HOME"))
-
-
 def _public_file(name: str) -> str:
     """Return the name of the file of DSRL that belongs to a task; a name of a file stands for itself."""
     if name.endswith((".hdf5", ".h5")):
         return name
-    import lifesafe.systems as environments
-
-    task = environments.task(name)
+    task = find_task(name)
     if task.dataset_file is None:
         raise DatasetError(
             f"Task {name!r} has no public data; `lifesafe data collect` makes some, and `lifesafe tasks` lists the"
@@ -214,20 +203,18 @@ def _public_file(name: str) -> str:
 
 def _located(file: str, task: str | None) -> tuple[Path, Task | None]:
     """Return the path that a file or a task's name stands for, and the task that it belongs to, if one is known."""
-    import lifesafe.systems as environments
-
     path = Path(file).expanduser()
-    by_file = {known.dataset_file: known for known in environments.tasks() if known.dataset_file}
+    by_file = {known.dataset_file: known for known in known_tasks() if known.dataset_file}
     if path.exists():
-        return path, environments.task(task) if task else by_file.get(path.name)
-    named = {known.name: known for known in environments.tasks()}.get(file)
+        return path, find_task(task) if task else by_file.get(path.name)
+    named = {known.name: known for known in known_tasks()}.get(file)
     if named is None:
-        hint = nearest(file, (known.name for known in environments.tasks()))
+        hint = nearest(file, (known.name for known in known_tasks()))
         raise DatasetError(f"{path} does not exist; give an HDF5 file, or a task whose file was fetched.{hint}")
     path = data_directory() / _public_file(file)
     if not path.exists():
         raise DatasetError(f"{path} does not exist; get it with: lifesafe data fetch {file}")
-    return path, environments.task(task) if task else named
+    return path, find_task(task) if task else named
 
 
 def _limits(given: Sequence[float]) -> tuple[float, ...] | None:

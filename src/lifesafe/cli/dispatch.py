@@ -2,70 +2,58 @@
 
 from __future__ import annotations
 
-import inspect
+import importlib
 import os
 import shlex
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TextIO
 
-import tyro
-
 from lifesafe._config import nearest
-from lifesafe.cli.data import check, fetch, plot, summary
-from lifesafe.cli.export import export
-from lifesafe.cli.learning import alignment, collect, evaluate, train
-from lifesafe.cli.lifetime import demo, operate, optimize, run
-from lifesafe.cli.plan import plan
-from lifesafe.cli.real_system import ask, confirm, limits, retract, tell
-from lifesafe.cli.report import report
-from lifesafe.cli.runs import journal_export, journal_verify
-from lifesafe.cli.settings import shell_words
-from lifesafe.cli.tasks import tasks
-from lifesafe.console import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
+from lifesafe.cli.words import shell_words
+from lifesafe.console.prompts import CLOSED_PIPE, FAILED, INTERRUPTED, OK, say
 from lifesafe.errors import ConfigError, GuaranteeWarning, LifesafeError
-from lifesafe.lab.commands.bench import bench_figure, bench_plan, bench_run, bench_table
-from lifesafe.lab.commands.theory import theory_budget, theory_coverage, theory_simulate
 
 _HELP = ("-h", "--help")
 
-# The commands by name, in the order of the help; a name of two words is a group and its command. A new command
-# is one function in the module of its group and one line here.
-COMMANDS: dict[str, Callable[..., int]] = {
-    "demo": demo,
-    "tasks": tasks,
-    "data fetch": fetch,
-    "data check": check,
-    "data summary": summary,
-    "data plot": plot,
-    "data collect": collect,
-    "train": train,
-    "evaluate": evaluate,
-    "run": run,
-    "optimize": optimize,
-    "operate": operate,
-    "plan": plan,
-    "ask": ask,
-    "tell": tell,
-    "confirm": confirm,
-    "retract": retract,
-    "limits": limits,
-    "export": export,
-    "alignment": alignment,
-    "report": report,
-    "bench run": bench_run,
-    "bench plan": bench_plan,
-    "bench table": bench_table,
-    "bench figure": bench_figure,
-    "journal verify": journal_verify,
-    "journal export": journal_export,
-    "theory budget": theory_budget,
-    "theory coverage": theory_coverage,
-    "theory simulate": theory_simulate,
+COMMANDS = {
+    "demo": ("cli.lifetime:demo", "Live a whole life on the embedded task, in a minute or two."),
+    "tasks": ("cli.tasks:tasks", "List the tasks, their sizes, limits and data."),
+    "data fetch": ("cli.data:fetch", "Download the public data of tasks."),
+    "data check": ("cli.data:check", "Check a data file before a policy learns from it."),
+    "data summary": ("cli.data:summary", "Print how many episodes a data file has, and their returns."),
+    "data plot": ("cli.data:plot", "Draw reward against cost of the episodes in a data file."),
+    "data collect": ("lab.commands.learning:collect", "Make a dataset in simulation."),
+    "train": ("cli.learning:train", "Train a policy from logged data."),
+    "evaluate": ("cli.learning:evaluate", "Run a trained policy in simulation; print its returns."),
+    "run": ("cli.lifetime:run", "Train a policy from logs, find its best safe target, operate it."),
+    "optimize": ("cli.lifetime:optimize", "Find the best safe target of a run, also for other limits."),
+    "operate": ("cli.lifetime:operate", "Serve the best target of a run under the watch."),
+    "plan": ("cli.plan:plan", "Tell how many real episodes a search will take."),
+    "ask": ("cli.real_system:ask", "Print the trial to run now: one target for each episode."),
+    "tell": ("cli.real_system:tell", "Record what the episodes of a trial returned."),
+    "confirm": ("cli.real_system:confirm", "Resume a search that is held."),
+    "retract": ("cli.real_system:retract", "Take back what was told of a trial, because it was wrong."),
+    "limits": ("cli.real_system:limits", "Go on with a search under other limits."),
+    "export": ("cli.export:export", "Write a policy as files that run without PyTorch."),
+    "alignment": ("lab.commands.learning:alignment", "Draw actual returns of a policy against its targets."),
+    "report": ("cli.report:report", "Write the report of a run, as a page or a picture."),
+    "bench run": ("lab.commands.bench:bench_run", "Run a suite: all tasks, methods, limits and seeds."),
+    "bench table": ("lab.commands.bench:bench_table", "Print the table of some results."),
+    "bench figure": ("lab.commands.bench:bench_figure", "Draw some results."),
+    "journal verify": ("cli.runs:journal_verify", "Check that the record of a run is whole and correct."),
+    "journal export": ("cli.runs:journal_export", "Write the events of a run as JSON lines."),
+    "theory budget": ("lab.commands.theory:theory_budget", "Tell how many trials Theorem 3 asks for."),
+    "theory coverage": ("lab.commands.theory:theory_coverage", "Count broken promises on simulated machines."),
+    "theory simulate": ("lab.commands.theory:theory_simulate", "Run the search on one simulated machine."),
 }
+"""The module (within lifesafe) and function of each command, and its line in the help, the first of its docstring.
+
+A command is imported when it is used. A name of two words is a group and its command.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -121,18 +109,9 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _call(name: str, words: list[str]) -> int:
-    # The description is given, since tyro's own reading of docstrings leaves out the examples.
-    return tyro.cli(
-        COMMANDS[name],
-        prog=f"lifesafe {name}",
-        description=_help(name),
-        args=words,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
-
-
-def _help(name: str) -> str:
-    return (inspect.getdoc(COMMANDS[name]) or "").partition("\nArgs:")[0]
+    # Like the commands, what reads their words is imported when one is used: the list of all commands needs no tyro.
+    code: int = importlib.import_module("lifesafe.cli.calling").call(name, f"lifesafe.{COMMANDS[name][0]}", words)
+    return code
 
 
 def _is_group(word: str) -> bool:
@@ -143,7 +122,7 @@ def _overview(group: str) -> str:
     """Return the commands with one line each: all, or those of a group."""
     shown = [name for name in COMMANDS if name.startswith(f"{group} " if group else "")]
     width = max(map(len, shown))
-    lines = [f"  {name.ljust(width)}  {_help(name).splitlines()[0]}" for name in shown]
+    lines = [f"  {name.ljust(width)}  {COMMANDS[name][1]}" for name in shown]
     return "\n".join(
         [
             "usage: lifesafe [--version] [--debug] COMMAND ...",

@@ -7,10 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lifesafe.console import OK, Directory, Run, patience, print_json
+from lifesafe.console.arguments import Directory, Run
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import OK
+from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.journal.store import JOURNAL, read_records
+from lifesafe.operation import Operation
 from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
 
 MANIFEST = "run.toml"
 
@@ -19,13 +24,13 @@ if TYPE_CHECKING:
 
 
 def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
-    """Turn a trained policy into files that a robot can run, without lifesafe and without PyTorch.
+    """Write a policy as files that run without PyTorch.
 
-    The directory that is written holds policy.onnx (one step of the policy, for any number of episodes at once),
-    stepper.py (what keeps account between the steps; needs NumPy and ONNX Runtime, and no more) and policy.json (sizes,
-    versions, fingerprints; from a life, the target that it serves, its limits, and the stop). Before it is reported as
-    written, it is held against the policy itself over whole made-up episodes: if an action differs by more than 1e-4,
-    nothing is written.
+    A robot can run them without lifesafe. The directory that is written holds policy.onnx (one step of the policy,
+    for any number of episodes at once), stepper.py (what keeps account between the steps; needs NumPy and ONNX
+    Runtime, and no more) and policy.json (sizes, versions, fingerprints; from a life, the target that it serves,
+    its limits, and the stop). Before it is reported as written, it is held against the policy itself over whole
+    made-up episodes: if an action differs by more than 1e-4, nothing is written.
 
     Examples:
         lifesafe export runs/train-PointCircle-cdt-0
@@ -45,8 +50,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
             " none here to export."
         )
     directory = out or beside(run)
-    with patience("exporting"):
-        # Learning and its tools are loaded only now, and that takes a while: --help must not wait for it.
+    with progress("exporting"):
         from lifesafe.policies import load
         from lifesafe.policies.export import TOLERANCE
         from lifesafe.policies.export import export as write
@@ -77,9 +81,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
 
 def _served_target(run: Path) -> tuple[str, ServedTarget] | None:
     """Return the promise of a life and the target that it operates, or will; none if there is no such target."""
-    from lifesafe.operation import Operation
     from lifesafe.policies.export import ServedTarget
-    from lifesafe.safety import SafeOptimizer
 
     if not (run / JOURNAL).exists() or not (records := read_records(run / JOURNAL)):
         return None

@@ -1,59 +1,30 @@
-"""Learn from logs, and see what was learned."""
+"""Train a policy from logs, and see what it does."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from tyro.conf import Positional
 
-from lifesafe.cli.settings import Settings, settings_help, with_settings
-from lifesafe.console import (
-    FOUND,
-    OK,
-    Directory,
-    Limits,
-    Number,
-    OutFile,
-    bar,
-    collection_bar,
-    option,
-    print_json,
-    study_bars,
-    table,
-)
+from lifesafe.console.arguments import Directory, Limits, Number, OutFile, option
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import FOUND, OK
+from lifesafe.console.settings import Settings, logged_data, settings_help
+from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Progress
+from lifesafe.lab.commands.methods import Baseline, Conditioned, configured, on_training
+from lifesafe.returns import Returns, returns_array
+from lifesafe.systems import Task, task
+from lifesafe.systems import evaluate as run_episodes
 
 if TYPE_CHECKING:
-    from lifesafe.data import Dataset
-    from lifesafe.policies import LearnerConfig
     from lifesafe.policies.learner import StoredPolicy
-    from lifesafe.systems import Task
 
-# As lifesafe.lab.baselines.catalogue has them, which --help must not wait for.
-Conditioned = Literal["cdt", "cdt-osrl", "dt-cost", "rvs"]
-Baseline = Literal[
-    "ccac",
-    "ccac-osrl",
-    "bc-all",
-    "bc-frontier",
-    "bc-safe",
-    "bcq-lag",
-    "bcq-lag-osrl",
-    "bear-lag",
-    "bear-lag-osrl",
-    "cpq",
-    "cpq-osrl",
-    "coptidice",
-    "coptidice-osrl",
-]
 Name = Annotated[str, Positional, option("TASK")]
-Policies = Annotated[tuple[Path, ...], option("DIRECTORY", "policy")]
 Log = Literal["csv", "tensorboard", "wandb", "none"]
-_POLICIES = 3  # that a study of targets against actual returns trains
 
 
 def train(
@@ -108,24 +79,22 @@ def train(
         log: Where metrics go.
         json: Print the outcome as JSON.
     """
-    from lifesafe.systems import task
-
     known = task(name, limits=limit or None)
     config = configured(method, known, settings)
     if "help" in settings:
         print(settings_help(config))
         return OK
     from lifesafe.lab.baselines.catalogue import needs_limit
-    from lifesafe.policies import progress_bar
     from lifesafe.policies import train as learn
 
-    dataset = _dataset(known, data)
+    dataset = logged_data(known, data)
     words = [name, method, *(f"{value:g}" for value in known.limits if needs_limit(method)), str(seed)]
     directory = out or Path("runs") / "-".join(["train", *words])
-    with progress_bar(f"{name} {method}") as progress:
+    with progress(f"{name} {method}") as report:
         learn(
-            config, dataset, seed=seed, directory=directory, device=device, compile=compile, log=log, progress=progress
-        )
+            config, dataset, seed=seed, directory=directory, device=device, compile=compile, log=log,
+            progress=on_training(report),
+        )  # fmt: skip
     if json:
         print_json({"task": name, "policy": str(directory / "policy"), "seed": seed, "dataset": dataset.fingerprint})
     else:
@@ -145,7 +114,7 @@ def evaluate(
     workers: int = 2,
     json: bool = False,
 ) -> int:
-    """Run a trained policy in simulation, and tell what its episodes earned and cost.
+    """Run a trained policy in simulation; print its returns.
 
     A policy that can be asked is asked for --reward at a cost of just the limit. That is no safe search: whether it
     does what it is asked for is what this shows.
@@ -167,27 +136,20 @@ def evaluate(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the returns of every episode as JSON.
     """
-    import numpy as np
-
     from lifesafe.lab.baselines import RvSConfig
     from lifesafe.policies import CDTConfig, load
-    from lifesafe.returns import Returns, returns_array
-    from lifesafe.systems import evaluate as run
-    from lifesafe.systems import task
 
     known, acting = task(name, limits=limit or None), load(policy)
     _check_fits(acting, known)
     wanted = reward if reward is not None else (known.reference[1] if known.reference else 0.0)
-    with bar("Running episodes", episodes) as advance:
-        done = 0
-
-        def progress(count: int, _: int) -> None:
-            nonlocal done
-            advance(count - done)
-            done = count
-
-        target = Returns(wanted, known.limits)
-        returns = returns_array(run(acting, known, target, episodes, seed=seed, workers=workers, progress=progress))
+    target = Returns(wanted, known.limits)
+    with progress(name) as report:
+        returns = returns_array(
+            run_episodes(
+                acting, known, target, episodes, seed=seed, workers=workers,
+                progress=lambda done, _: report(Progress("episodes", done, episodes)),
+            )
+        )  # fmt: skip
     mean, spread = returns.mean(axis=0), returns.std(axis=0)
     safe = bool(np.all(mean[1:] <= known.limits))
     if json:
@@ -198,167 +160,8 @@ def evaluate(
         rows = [
             (word, *(f"{x:.1f}" for x in row)) for word, row in (asked | {"mean": mean, "deviation": spread}).items()
         ]
-        print(table([heading, *rows]))
+        print(Table(heading, rows).text())
     return OK if safe else FOUND
-
-
-def collect(
-    name: Name,
-    /,
-    *,
-    settings: Settings = (),
-    seed: int = 0,
-    workers: int = 2,
-    out: Directory = None,
-    json: bool = False,
-) -> int:
-    """Make a dataset in simulation: train a behavior for all cost limits at once, and log the whole training.
-
-    For those who cannot fetch the public data, or whose task has none. PPO with Lagrange multipliers trains one network
-    that is told its cost limit; every episode, from the first clumsy ones to the last, is logged, and an even choice
-    over the plane of cost and reward is written in the layout of DSRL. Tasks of the paper have settings that are
-    known to serve; the rest starts from the defaults. It takes half an hour to some hours, may be interrupted at any
-    time, and goes on when the same command is given again; with more steps it collects more. EnvPool is used where
-    it is installed and has the task.
-
-    Examples:
-        lifesafe data collect HopperVelocity
-        lifesafe data collect CarCircle --set steps=500000 --out runs/car
-        lifesafe data collect CarCircle --set help
-
-    Exit codes: 0 done, 2 an error, 130 interrupted (run it again to go on).
-
-    Args:
-        name: The task, as `lifesafe tasks` lists them.
-        settings: A setting of the collection, such as steps=2000000; may be given several times.
-        seed: Decides everything that is random.
-        workers: Processes for simulators that compute in Python; 0 for none but this one.
-        out: Directory of the run; unless given, runs/collect-TASK-SEED.
-        json: Print the outcome as JSON.
-    """
-    from lifesafe.data import read_dsrl
-    from lifesafe.lab.collection import collect as gather
-    from lifesafe.lab.collection import preset
-    from lifesafe.systems import task
-
-    known, config = task(name), preset(name)
-    if "help" in settings:
-        print(settings_help(config))
-        return OK
-    config = with_settings(config, settings)
-    directory = out or Path("runs") / f"collect-{name}-{seed}"
-    with collection_bar(name) as progress:
-        path = gather(known, config, directory, seed=seed, workers=workers, progress=progress)
-    dataset = read_dsrl(path)
-    told = dataset.summary(known.limits)
-    if json:
-        plain = {"task": name, "path": str(path), "fingerprint": dataset.fingerprint}
-        print_json({**plain, **dataclasses.asdict(told)})
-    else:
-        print(told)
-        print(f"Data: {path}, fingerprint {dataset.fingerprint[:8]}")
-    return OK
-
-
-def alignment(
-    name: Name,
-    /,
-    *,
-    data: OutFile = None,
-    method: Conditioned = "cdt",
-    settings: Settings = (),
-    seeds: int = _POLICIES,
-    policies: Policies = (),
-    rewards: int = 5,
-    costs: int = 6,
-    episodes: int = 20,
-    workers: int = 2,
-    limit: Number = None,
-    out: Directory = None,
-    json: bool = False,
-) -> int:
-    """Draw target against actual returns: does a trained policy do what it is asked for?
-
-    One policy per seed is trained from the data and run, in simulation, at a grid of targets; with --policy, those that
-    you have. If the lines lay on the diagonal, nobody would need a safe search for targets; they seldom do (Figure 2 of
-    Wachi et al. 2025). What is finished in the directory is not done again.
-
-    Examples:
-        lifesafe alignment PointCircle
-        lifesafe alignment HopperVelocity --data logs.hdf5 --seeds 3 --rewards 5 --costs 6
-        lifesafe alignment CarCircle --data logs.hdf5 --policy runs/train-CarCircle-cdt-0
-        lifesafe alignment AntRun --data data/AntRun.hdf5 --policy runs/bench-cpu/jobs/AntRun-pls-20-40-*/limit-20
-
-    Exit codes: 0 done, 2 an error, 130 interrupted (run it again to go on).
-
-    Args:
-        name: The task, as `lifesafe tasks` lists them.
-        data: HDF5 file in the layout of DSRL; unless given, the task's own data.
-        method: How policies are trained.
-        settings: A setting of the method, such as steps=2000; may be given several times.
-        seeds: How many policies to train.
-        policies: Policies to run instead of training some: directories of `lifesafe train`, of lives or of the jobs of
-            a suite, all trained from the data given.
-        rewards: How many reward targets, from the median of the data to the best.
-        costs: How many cost targets, from none to the 95 % quantile of the data.
-        episodes: How many at each target.
-        workers: Processes that run episodes; 0 for none but this one.
-        limit: Limit to draw; the task's own unless given.
-        out: Directory of the study; unless given, runs/alignment-TASK-METHOD, with --policy
-            runs/alignment-TASK-policies.
-        json: Print mean returns at every target as JSON.
-    """
-    from lifesafe.lab.alignment.study import study, study_policies
-    from lifesafe.lab.figures import save
-    from lifesafe.lab.figures.alignment import draw_alignment
-    from lifesafe.report.wording import plural
-    from lifesafe.systems import task
-
-    if policies and (settings or method != "cdt" or seeds != _POLICIES):
-        raise ConfigError(
-            "--policy runs policies as they are; --method, --set and --seeds are for those that are trained here."
-        )
-    known = task(name, limits=limit)
-    config = configured(method, known, settings)
-    if "help" in settings:
-        print(settings_help(config))
-        return OK
-    dataset = _dataset(known, data)
-    directory = out or Path("runs") / f"alignment-{name}-{'policies' if policies else method}"
-    with study_bars(name, rewards * costs * episodes) as (on_training, on_evaluation):
-        run = (
-            partial(study_policies, known, dataset, policies, directory)
-            if policies
-            else partial(study, known, dataset, config, directory, seeds=range(seeds), training_progress=on_training)
-        )
-        parts = run(rewards=rewards, costs=costs, episodes=episodes, workers=workers, evaluation_progress=on_evaluation)
-    picture = directory / "alignment.png"
-    words = [*([] if policies else [method]), plural(len(parts), "seed"), f"{episodes} episodes a target"]
-    title = f"{name}: {', '.join(words)}"
-    save(draw_alignment(parts, known.limits, title), picture)
-    if json:
-        points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]
-        print_json({"task": name, "picture": str(picture), "points": points})
-        return OK
-    rows = [("seed", "training", "evaluation", "targets", "above the limit")]
-    for part in parts:
-        above = sum(bool((point.mean[1:] > known.limits).any()) for point in part.points)
-        rows.append(
-            (str(part.seed), f"{part.training:.0f} s", f"{part.evaluation:.0f} s", str(len(part.points)), str(above))
-        )
-    print(table(rows))
-    print(f"Picture: {picture}")
-    return OK
-
-
-def _dataset(task: Task, data: Path | None) -> Dataset:
-    """Return the data given, else those of the task."""
-    from lifesafe.cli.data import data_directory
-    from lifesafe.data import read_dsrl
-
-    dataset = task.dataset(data_directory()) if data is None else read_dsrl(data.expanduser())
-    task.check(dataset)
-    return dataset
 
 
 def _check_fits(policy: StoredPolicy, task: Task) -> None:
@@ -371,13 +174,3 @@ def _check_fits(policy: StoredPolicy, task: Task) -> None:
             f"The policy sees {found[0]} numbers and acts by {found[1]}; task {task.name!r} has {task.observations}"
             f" observations and {task.actions} actions. Give the task that it was trained for."
         )
-
-
-def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfig:
-    """Return the settings of a method for a task and its limits, some of them changed."""
-    from lifesafe.lab.baselines.catalogue import method_config
-
-    if any(word.partition("=")[0].strip() == "limits" for word in settings):
-        raise ConfigError("limits are no setting of a method here; give them by --limit.")
-    config = method_config(method, limits=task.limits, task=task.name)
-    return with_settings(config, [word for word in settings if word != "help"])

@@ -8,44 +8,36 @@ import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.cli.learning import Conditioned, configured
-from lifesafe.cli.plan import show_plan
-from lifesafe.cli.settings import Incident, Numbers, Settings, incident_of, settings_help, shell_words
-from lifesafe.console import (
-    FOUND,
-    OK,
-    Count,
-    Directory,
-    Limits,
-    OutFile,
-    Run,
-    Word,
-    option,
-    patience,
-    plural,
-    print_json,
-    progress_lines,
-    say,
-    table,
-)
+from lifesafe.cli.plan import Incident, Numbers, incident_of, show_plan
+from lifesafe.cli.words import shell_words
+from lifesafe.console.arguments import Count, Directory, Limits, OutFile, Run, Word, option
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import FOUND, OK, plural, say
+from lifesafe.console.settings import Settings, data_directory, settings_help
+from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
+from lifesafe.interfaces import Progress
+from lifesafe.journal.history import Tried
+from lifesafe.lab.commands.methods import Conditioned, configured, on_training
+from lifesafe.report.page import write_page
+from lifesafe.report.reading import Reading
 from lifesafe.returns import Returns
+from lifesafe.safety import SafeOptimizer
+from lifesafe.safety.problem import Target
+from lifesafe.systems import Task, task_from_id
+from lifesafe.systems import task as find_task
 
 if TYPE_CHECKING:
-    from lifesafe.journal.history import Tried
     from lifesafe.life import Lifetime
     from lifesafe.life.comparison import Row
-    from lifesafe.safety import SafeOptimizer
-    from lifesafe.safety.problem import Target
-    from lifesafe.systems import Task
 
 OptionalName = Annotated[str | None, Positional, option("[TASK]")]
 
@@ -77,7 +69,7 @@ def run(
     device: str = "cpu",
     json: bool = False,
 ) -> int:
-    """Live a whole life in simulation: train a policy from logs, find its best safe target, operate it.
+    """Train a policy from logs, find its best safe target, operate it.
 
     First it is told how many real episodes the search will take, and what would shorten it. Training touches nothing
     but the logs. Then targets are tried, only ones known to be safe: first a careful one until its own episodes prove
@@ -132,7 +124,6 @@ def run(
     if "help" in settings:
         print(settings_help(config))
         return OK
-    # Learning is loaded only now, and that takes a while: --help must not wait for it.
     from lifesafe.life import Lifetime, Search
 
     search = Search(
@@ -165,12 +156,13 @@ def demo(
     workers: int = 2,
     json: bool = False,
 ) -> int:
-    """Live a whole life on the embedded task, in a minute or two, and write its report.
+    """Live a whole life on the embedded task, in a minute or two.
 
-    PointCircle: a point is paid for driving in a circle, and driving far out costs. A small Constrained Decision
-    Transformer learns from logs of 1500 episodes by drivers of all kinds; then targets are tried in 150 episodes, only
-    ones known to be safe; then the best one is operated under the watch. Beside it stands plain CDT, asked for the most
-    reward in the logs at a cost of just the limit, as one would without the search.
+    At its end the report of the run is written. PointCircle: a point is paid for driving in a circle, and driving
+    far out costs. A small Constrained Decision Transformer learns from logs of 1500 episodes by drivers of all
+    kinds; then targets are tried in 150 episodes, only ones known to be safe; then the best one is operated under
+    the watch. Beside it stands plain CDT, asked for the most reward in the logs at a cost of just the limit, as one
+    would without the search.
 
     The same command goes on after an interruption; to begin anew, remove the directory or give another.
 
@@ -191,10 +183,9 @@ def demo(
     """
     from lifesafe.life import Lifetime, Search
     from lifesafe.policies import CDTConfig
-    from lifesafe.systems import task
 
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
-    known, search = task("PointCircle", limits=limit), Search(delta=delta, start="calm")
+    known, search = find_task("PointCircle", limits=limit), Search(delta=delta, start="calm")
     say(f"Run: {out}")
     with Lifetime.open(out, known, config, data=known.dataset(), seed=seed, search=search, workers=workers) as life:
         rows = _live(life, 100, plain=True)
@@ -207,11 +198,11 @@ def demo(
 
 
 def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = False) -> int:
-    """Find the best safe target of a run; for other limits than before, too, from what is already known.
+    """Find the best safe target of a run, also for other limits.
 
-    Nothing is trained again: what a target returns does not depend on the limit, so every trial so far counts. With one
-    cost several limits may be given; they are worked through one after the other, and the table at the end has a row
-    for each.
+    What is already known is used. Nothing is trained again: what a target returns does not depend on the limit, so
+    every trial so far counts. With one cost several limits may be given; they are worked through one after the
+    other, and the table at the end has a row for each.
 
     Examples:
         lifesafe optimize runs/HopperVelocity-cdt-0
@@ -250,7 +241,7 @@ def operate(
     workers: int = 2,
     json: bool = False,
 ) -> int:
-    """Serve the best target of a run under the watch, for so many more episodes.
+    """Serve the best target of a run under the watch.
 
     Every episode and every verdict is recorded; episodes end at the stop, if the run has one. If the watch is sure that
     a cost is too high, the target is withdrawn and a less costly one is served; when none is left, operation halts.
@@ -292,13 +283,11 @@ def _task(
     horizon: int | None,
     limits: tuple[float, ...],
 ) -> Task:
-    from lifesafe.systems import task, task_from_id
-
     _look_here()
     if (name is None) == (env is None):
         raise ConfigError("Give either a task, as `lifesafe tasks` lists them, or --env with a Gymnasium environment.")
     if name is not None:
-        return task(name, limits=limits or None)
+        return find_task(name, limits=limits or None)
     if not limits:
         raise ConfigError(f"Give --limit for {env}: the largest mean cost of an episode, one per cost.")
     assert env is not None
@@ -316,21 +305,18 @@ def _look_here() -> None:
 
 def _given(task: Task, data: Path | None) -> Any:
     """Return the file given, or the data of the task from where this machine keeps them."""
-    from lifesafe.cli.data import data_directory
-
     return data.expanduser() if data is not None else task.dataset(data_directory())
 
 
 def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:
     """Train, search and operate, each as far as it is not done yet, and return what came of it."""
     from lifesafe.life.comparison import operated_row, plain_row
-    from lifesafe.policies import progress_bar
 
     if not life.has_search:
         show_plan(life.problem)
     if life.phase == "train":
-        with progress_bar(f"{life.task.name}: training") as progress:
-            life.train(progress, device=device)
+        with progress(life.task.name) as report:
+            life.train(on_training(report), device=device)
     if life.optimizer.problem.limits != life.task.limits:  # changed by `lifesafe optimize` since
         say(f"Back to the limit of this command, {_limits(life.task.limits)}.")
         life.change_limits(life.task.limits)
@@ -343,16 +329,13 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
         _serve(life, max(episodes - life.served, 0))
         rows.append(operated_row(life))
     if plain:
-        with patience("running the plain target"):
+        with progress("running the plain target"):
             rows.append(plain_row(life))
     return rows
 
 
 def _write_report(run: Path, path: Path) -> None:
-    from lifesafe.report.page import write_page
-    from lifesafe.report.reading import Reading
-
-    with patience("writing the report"):
+    with progress("writing the report"):
         write_page(Reading.read(run), path)
 
 
@@ -360,16 +343,19 @@ def _search(life: Lifetime) -> None:
     """Optimize, with a line for every trial and a bar for the episodes."""
     optimizer = life.optimizer
     before = optimizer.history.searched - optimizer.beliefs.searched  # under other limits
-    with progress_lines("episodes", optimizer.problem.episodes) as advance:
-        if optimizer.done is None and optimizer.held is None:
-            advance(_heading(optimizer), optimizer.beliefs.searched)
+    with progress("") as report:
 
-        def progress(optimizer: SafeOptimizer, done: int, asked: int) -> None:
-            searched = optimizer.history.searched - before
-            advance(None if asked else _line(optimizer), searched + done)
+        def told(episodes: int, note: str) -> None:
+            report(Progress("episodes", episodes, optimizer.problem.episodes, note))
+
+        if optimizer.done is None and optimizer.held is None:
+            told(optimizer.beliefs.searched, _heading(optimizer))
+
+        def on_episodes(optimizer: SafeOptimizer, done: int, asked: int) -> None:
+            told(optimizer.history.searched - before + done, "" if asked else _line(optimizer))
 
         with suppress(NoSafeTargetError):  # `_conclude` says why the search is over
-            life.optimize(progress)
+            life.optimize(on_episodes)
 
 
 def _heading(optimizer: SafeOptimizer) -> str:
@@ -407,9 +393,9 @@ def _serve(
     life: Lifetime, episodes: int, together: int = 10, *, until_alarm: bool = False, as_json: bool = False
 ) -> bool:
     """Serve so many episodes, or until the first alarm; return whether that has ended it."""
-    with _served_bar(episodes, hidden=as_json) as advance:
-        for served in life.operate(episodes, together=together):
-            advance()
+    with nullcontext(lambda state: None) if as_json else progress("operating") as report:
+        for count, served in enumerate(life.operate(episodes, together=together), 1):
+            report(Progress("episodes", count, episodes))
             if as_json:
                 print(json_module.dumps(asdict(served), allow_nan=False), flush=True)
             if served.alarm is not None:
@@ -425,16 +411,6 @@ def _target(target: Target) -> str:
     """Return a target as the table of trials shows it."""
     assert isinstance(target, Returns)  # a policy is asked for returns
     return f"({', '.join(f'{value:.4g}' for value in target)})"
-
-
-@contextmanager
-def _served_bar(total: int, *, hidden: bool) -> Iterator[Callable[[], None]]:
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as shown:
-        bar = shown.add_task("operating", total=total)
-        yield lambda: shown.advance(bar)
 
 
 def _limits(limits: Sequence[float]) -> str:
@@ -468,7 +444,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
         )
         return OK if fit and phase != "halted" else FOUND
     if rows:
-        print(table([rows[0].headings(), *(row.cells() for row in rows)]) + "\n")
+        print(Table(rows[0].headings(), [row.cells() for row in rows]).text() + "\n")
     print(_counted(optimizer, above), end=" ")
     limits = _limits(problem.limits)
     if all(problem.sure):

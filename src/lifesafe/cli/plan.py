@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import Positional, UseAppendAction
 
-from lifesafe.cli.settings import Incident, Numbers, incident_of, shell_words
-from lifesafe.console import OK, Count, Limits, Number, OutFile, option, patience, plural, print_json, say
+from lifesafe.cli.words import shell_words
+from lifesafe.console.arguments import Count, Limits, Number, OutFile, option
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import OK, plural, say
+from lifesafe.console.tables import print_json
+from lifesafe.data import read_dsrl
 from lifesafe.errors import ConfigError, JournalError
-from lifesafe.journal.store import JOURNAL, Record, read_records
+from lifesafe.journal.store import JOURNAL, Record, journal_path, read_records
+from lifesafe.preparation.logs import problem_from_logs
+from lifesafe.preparation.planning import Plan
+from lifesafe.preparation.planning import plan as make_plan
+from lifesafe.safety import Problem
+from lifesafe.safety.beliefs import Beliefs, believed
 
-if TYPE_CHECKING:
-    from lifesafe.preparation.planning import Plan
-    from lifesafe.safety import Problem
-    from lifesafe.safety.beliefs import Beliefs
-
+Numbers = Annotated[tuple[float, ...], option("NUMBER")]
+Incident = Annotated[tuple[str, ...], option("NUMBER|horizon")]
 Axes = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="axis", metavar="NAME=LOW:HIGH[:UNIT]")]
 Starts = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
 OptionalRun = Annotated[Path | None, Positional, option("[RUN]")]
@@ -94,10 +101,6 @@ class Beginning:
             DatasetError: If the logs cannot be begun with.
             NoSafeTargetError: If the cheap episodes of the logs look like luck.
         """
-        from lifesafe.data import read_dsrl
-        from lifesafe.preparation.logs import problem_from_logs
-        from lifesafe.safety import Problem
-
         if not self.limit:
             raise ConfigError("Give --limit: the largest mean cost of an episode, one per cost.")
         if (self.data is None) == (not self.axis):
@@ -152,11 +155,12 @@ Begin = Annotated[Beginning, tyro.conf.arg(name="")]
 
 
 def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool = False) -> int:  # noqa: B008
-    """Tell how many real episodes a search will take, what limits that, and what would shorten it.
+    """Tell how many real episodes a search will take.
 
-    Give what `lifesafe ask` would begin the search with, or the directory of a run that was begun. The search is run a
-    few times on a plain machine, whose costs are what is asked for; so the plan is exact about the rules and the start,
-    and a rule of thumb about your machine. Nothing is recorded.
+    It also says what limits that, and what would shorten it. Give what `lifesafe ask` would begin the search with,
+    or the directory of a run that was begun. The search is run a few times on a plain machine, whose costs are what
+    is asked for; so the plan is exact about the rules and the start, and a rule of thumb about your machine.
+    Nothing is recorded.
 
     Examples:
         lifesafe plan --data logs.hdf5 --limit 20
@@ -170,8 +174,6 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
         begin: What a search would be begun with.
         json: Print the plan as JSON.
     """
-    from lifesafe.journal.store import journal_path
-
     if run is not None and not begin.is_empty:
         raise ConfigError("Give either the directory of a run, or what a search would be begun with.")
     if run is None and begin.is_empty:
@@ -197,10 +199,8 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
 
 def planned(problem: Problem) -> Plan:
     """Return the plan of a search, showing that it is being made."""
-    from lifesafe.preparation.planning import plan as make
-
-    with patience("planning"):
-        return make(problem)
+    with progress("planning"):
+        return make_plan(problem)
 
 
 def described(made: Plan, problem: Problem) -> str:
@@ -230,8 +230,6 @@ def begun(run: Path) -> Beliefs:
     Raises:
         JournalError: If there is none.
     """
-    from lifesafe.safety.beliefs import believed
-
     records = recorded(run)
     if not records:
         raise JournalError(f"{run} records no search yet; {_BEGIN}.")
@@ -260,6 +258,22 @@ def _axes(words: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
             raise ConfigError(f"A comma separates axes in --begin-at, so no name may have one; got {name.strip()!r}.")
         axes[name.strip()] = axis
     return axes
+
+
+def incident_of(words: Sequence[str]) -> tuple[float, ...] | Literal["horizon"] | None:
+    """Return the words of --incident as numbers, or as "horizon"; none if there are none.
+
+    Raises:
+        ConfigError: If they are something else.
+    """
+    if not words:
+        return None
+    if tuple(words) == ("horizon",):
+        return "horizon"
+    try:
+        return tuple(float(word) for word in words)
+    except ValueError as error:
+        raise ConfigError(f'--incident is a number, one per cost, or "horizon"; got {" ".join(words)}.') from error
 
 
 def point_of(text: str) -> dict[str, float]:

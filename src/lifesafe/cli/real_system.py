@@ -9,21 +9,24 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tyro.conf import Positional
 
 from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, recorded, show_plan
-from lifesafe.cli.settings import shell_words
-from lifesafe.console import FOUND, OK, Limits, Run, option, plural, print_json, say
+from lifesafe.cli.words import shell_words
+from lifesafe.console.arguments import Limits, Run, option
+from lifesafe.console.prompts import FOUND, OK, plural, say
+from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
+from lifesafe.journal.history import Tried
 from lifesafe.journal.store import journal_path
+from lifesafe.operation import Operation
+from lifesafe.preparation.limits import change_limits
 from lifesafe.returns import Returns
-
-if TYPE_CHECKING:
-    from lifesafe.journal.history import Tried
-    from lifesafe.safety import Problem, SafeOptimizer
-    from lifesafe.safety.problem import Target
+from lifesafe.safety import Problem, SafeOptimizer
+from lifesafe.safety.beliefs import opened_problem
+from lifesafe.safety.problem import Target
 
 _LIFE = "run.toml"
 _SHAPE = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
@@ -34,11 +37,12 @@ Number = Annotated[int, Positional, option("TRIAL")]
 
 
 def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a value
-    """Print the trial to run now as JSON: one target for each of its episodes, in order.
+    """Print the trial to run now: one target for each episode.
 
-    For systems that no simulator stands for: run an episode at each target in your lab, then `lifesafe tell`. Asking
-    again gives the same trial until it is told. Most targets of a trial are the same, its center; a few may lie further
-    out, to look before the search steps. The promise is about the mean of all of them, so run every one.
+    It is printed as JSON, with the targets in the order of the episodes. For systems that no simulator stands for:
+    run an episode at each target in your lab, then `lifesafe tell`. Asking again gives the same trial until it is
+    told. Most targets of a trial are the same, its center; a few may lie further out, to look before the search
+    steps. The promise is about the mean of all of them, so run every one.
 
     The first time, say what to begin with: --data and --limit, or --axis, --begin-at and --limit for knobs of your own.
     How many episodes the search will take is then told on standard error. Where the cheap episodes of the logs look
@@ -59,10 +63,6 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
         run: Directory of the run.
         begin: What the search is begun with.
     """
-    from lifesafe.operation import Operation
-    from lifesafe.safety import SafeOptimizer
-    from lifesafe.safety.beliefs import opened_problem
-
     _refuse_life(run, "ask")
     problem: Problem | None = None
     if records := recorded(run):
@@ -99,8 +99,6 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
         early: You ended the trial early, because its costs were too high, say: these are its first episodes.
         json: Print what was recorded as JSON.
     """
-    from lifesafe.safety import SafeOptimizer
-
     _refuse_life(run, "tell")
     _check_run(run)
     episodes = read_episodes(_content(file), str(file))
@@ -130,12 +128,12 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
 
 
 def confirm(run: Run, *, reason: str, json: bool = False) -> int:
-    """Let a search go on that is held: you have looked at the system, and it may.
+    """Resume a search that is held.
 
-    A search is held when the episodes of a trial are clearly above a limit, or cost more than was said to be possible.
-    Look at the system first: was it an accident, a sensor, another floor? Was the trial mistold? (`lifesafe retract`
-    takes it back.) The reason is kept in the record, and the report shows it. If costs really rise so abruptly, do not
-    confirm: what was found so far may be operated.
+    Look at the system first; then it may go on. A search is held when the episodes of a trial are clearly above a
+    limit, or cost more than was said to be possible. Look at the system first: was it an accident, a sensor,
+    another floor? Was the trial mistold? (`lifesafe retract` takes it back.) The reason is kept in the record, and
+    the report shows it. If costs really rise so abruptly, do not confirm: what was found so far may be operated.
 
     Examples:
         lifesafe confirm runs/robot --reason "trial 7: a wheel was loose; fixed"
@@ -147,8 +145,6 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
         reason: Why the search may go on.
         json: Print what held it, and its stage now, as JSON.
     """
-    from lifesafe.safety import SafeOptimizer
-
     _check_run(run)
     with SafeOptimizer.open(run) as optimizer:
         held = optimizer.held
@@ -163,13 +159,14 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
 
 
 def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False) -> int:
-    """Take back what was told of a trial, because it was wrong and not because of what it showed.
+    """Take back what was told of a trial, because it was wrong.
 
-    Two files were swapped, a sensor was unplugged, the wrong machine was measured. With a file the true episodes take
-    the place of what was told; without one, nothing is known of that trial any more. The risk that it was charged
-    stays charged, and under the promise "total" its episodes count as if each had cost the most. The reason is kept in
-    the record, and the report shows it. An open trial is dropped, because it was chosen from what was wrong; if some of
-    its episodes were run, tell them first.
+    For a trial whose returns were wrong, not for one that showed something unwelcome. Two files were swapped, a
+    sensor was unplugged, the wrong machine was measured. With a file the true episodes take the place of what was
+    told; without one, nothing is known of that trial any more. The risk that it was charged stays charged, and
+    under the promise "total" its episodes count as if each had cost the most. The reason is kept in the record, and
+    the report shows it. An open trial is dropped, because it was chosen from what was wrong; if some of its
+    episodes were run, tell them first.
 
     Examples:
         lifesafe retract runs/robot 7 --reason "told the episodes of trial 6 again"
@@ -184,8 +181,6 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
         reason: What was wrong.
         json: Print what was recorded as JSON.
     """
-    from lifesafe.safety import SafeOptimizer
-
     _check_run(run)
     episodes = None if file is None else read_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
@@ -215,11 +210,11 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
 
 
 def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False) -> int:
-    """Go on with a search under other limits, with everything that was observed so far.
+    """Go on with a search under other limits.
 
-    What a target returns does not depend on the limits, so every episode still counts. The promise is one for each set
-    of limits, and the search may take all of its episodes once more. Under lower limits it begins at the targets that
-    are known to keep them, or at those that you name.
+    Everything that was observed so far still counts. What a target returns does not depend on the limits, so every
+    episode still counts. The promise is one for each set of limits, and the search may take all of its episodes
+    once more. Under lower limits it begins at the targets that are known to keep them, or at those that you name.
 
     Examples:
         lifesafe limits runs/robot --limit 40
@@ -233,9 +228,6 @@ def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False
         begin_at: A target that you know to be safe under the new limits; may be given several times.
         json: Print the limits and the stage as JSON.
     """
-    from lifesafe.preparation.limits import change_limits
-    from lifesafe.safety import SafeOptimizer
-
     _refuse_life(run, "limits")
     _check_run(run)
     with SafeOptimizer.open(run) as optimizer:

@@ -8,8 +8,16 @@ from typing import Annotated, Literal
 
 import tyro
 
-from lifesafe.console import OK, OutFile, Run, patience, say
+from lifesafe.console.arguments import OutFile, Run
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import OK, say
 from lifesafe.errors import ConfigError
+from lifesafe.report.live import LiveServer
+from lifesafe.report.page import write_page
+from lifesafe.report.picture import picture, write_picture
+from lifesafe.report.promise import statement
+from lifesafe.report.reading import Reading
+from lifesafe.report.verdict import headline
 
 _PAGES = (".html", ".htm")
 _PICTURES = (".png", ".svg", ".pdf")
@@ -20,11 +28,12 @@ Port = Annotated[int, tyro.conf.arg(metavar="N")]
 def report(
     run: Run, *, out: OutFile = None, live: bool = False, port: Port = 0, open: Literal["yes", "no"] = "no"
 ) -> int:
-    """Write the report of a run: one HTML page that needs no network, or a picture for a paper.
+    """Write the report of a run, as a page or a picture.
 
-    The page says what is operated, what was promised and how many real episodes it took, and which assumptions were
-    checked and how that came out. It shows the cost of every trial against its limit, what paid for it (the ledger or
-    the account), what is believed of the targets, what was forecast and what came back, and operation with its alarms.
+    The page is one HTML file that needs no network; the picture is for a paper. The page says what is operated,
+    what was promised and how many real episodes it took, and which assumptions were checked and how that came out.
+    It shows the cost of every trial against its limit, what paid for it (the ledger or the account), what is
+    believed of the targets, what was forecast and what came back, and operation with its alarms.
     `docs/guides/report.md` explains how to read it.
 
     Reads the journal of the run and changes nothing in it; the run may still be going on. With --live the page is
@@ -64,32 +73,23 @@ def report(
 
 
 def _write_page(run: Path, target: Path) -> None:
-    from lifesafe.report.page import write_page
-    from lifesafe.report.promise import statement
-    from lifesafe.report.reading import Reading
-    from lifesafe.report.verdict import headline
-
-    with patience("reading and replaying the run"):
+    with progress("reading and replaying the run"):
         reading = Reading.read(run)
         write_page(reading, target)
     print(f"{headline(reading)}\nPromise: {statement(reading)}\n\nReport: {target}")
 
 
 def _draw(run: Path, target: Path) -> None:
-    from lifesafe.report.picture import picture, write_picture
-    from lifesafe.report.reading import Reading
 
     reading = Reading.read(run, replay=False)
     for notice in reading.notices:
         say(notice)
-    with patience("drawing"):
+    with progress("drawing"):
         write_picture(picture(reading), target)
     print(f"Picture: {target}")
 
 
 def _serve(run: Path, port: int, *, show: bool) -> int:
-    from lifesafe.report.live import LiveServer
-
     if not run.exists():
         raise ConfigError(f"{run} does not exist; give the directory of a run.")
     with LiveServer(run, port) as server:

@@ -6,16 +6,20 @@ import sys
 from typing import Any
 
 from lifesafe._files import write_atomic
-from lifesafe.console import OK, OutFile, Run, patience, plural, print_json, say
+from lifesafe.console.arguments import OutFile, Run
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import OK, plural, say
+from lifesafe.console.tables import print_json
 from lifesafe.journal.store import export_lines, journal_path, read_records
+from lifesafe.operation import replay
 
 
 def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) -> int:
-    """Check that the record of a run is whole, and that its decisions follow from it.
+    """Check that the record of a run is whole and correct.
 
-    Every event carries the fingerprint of the one before, so an edited, missing or moved event is found. Then
-    all decisions are made again from the recorded returns and compared with the recorded ones. Nothing is
-    written; the run may still be going on.
+    Its decisions are made again and compared. Every event carries the fingerprint of the one before, so an edited,
+    missing or moved event is found. Then all decisions are made again from the recorded returns and compared with
+    the recorded ones. Nothing is written; the run may still be going on.
 
     Examples:
         lifesafe journal verify runs/demo
@@ -28,10 +32,8 @@ def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) ->
         chain_only: Check the fingerprints only; do not make the decisions again.
         json: Print the finding as JSON.
     """
-    from lifesafe.operation import replay
-
     path = journal_path(run)
-    with patience("verifying"):
+    with progress("verifying"):
         records = read_records(path)
         optimizer = None if chain_only else replay(records)
     head = records[-1].hash if records else None
@@ -59,7 +61,7 @@ def journal_verify(run: Run, *, chain_only: bool = False, json: bool = False) ->
 
 
 def journal_export(run: Run, *, out: OutFile = None) -> int:
-    """Write the events of a run as JSON lines, verified on the way.
+    """Write the events of a run as JSON lines.
 
     Examples:
         lifesafe journal export runs/demo | jq 'select(.kind == "told") | .body.trial'

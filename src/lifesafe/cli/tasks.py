@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lifesafe.console import OK, print_json, table
-
-if TYPE_CHECKING:
-    from lifesafe.systems import Task
+from lifesafe.console.prompts import OK
+from lifesafe.console.tables import Table, print_json
+from lifesafe.systems import Task
+from lifesafe.systems import tasks as known_tasks
 
 # By the module that makes the environment: what people call the simulator, what must be importable, how to get it.
 _SIMULATORS = {
@@ -37,14 +37,12 @@ def tasks(*, json: bool = False) -> int:
     Args:
         json: Print everything known of the tasks as JSON.
     """
-    import lifesafe.systems as environments
-
-    known = environments.tasks()
+    known = known_tasks()
     if json:
         print_json([_plain(task) for task in known])
         return OK
     heading = ("task", "observations", "actions", "steps", "limit", "needs", "public data")
-    print(table([heading, *(_row(task) for task in known)]))
+    print(Table(heading, [_row(task) for task in known]).text())
     print("\nlimit: largest mean cost of an episode, unless you give another one. What costs:")
     width = max(len(task.name) for task in known)
     for task in known:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.spatial import cKDTree
 
 from lifesafe._random import generator
 from lifesafe.errors import NoSafeTargetError
@@ -253,6 +252,8 @@ def _centers(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
         return (*known, *map(problem.raw, drawn))
     if all(beliefs.sure):
         return problem.targets
+    from scipy.spatial import cKDTree  # here, since few searches list their targets, and it takes long to load
+
     distance, nearest = cKDTree(problem.listed).query(drawn, p=np.inf)
     close = np.unique(np.asarray(nearest)[np.asarray(distance) <= _CLOSE])
     listed = [problem.targets[j] for j in close.tolist()]

@@ -4,13 +4,17 @@ import json
 import shutil
 import sqlite3
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
+from types import SimpleNamespace
 
 import pytest
 
+import lifesafe
 from lifesafe.cli import COMMANDS, main
-from lifesafe.cli.settings import shell_words
-from lifesafe.console import print_json
+from lifesafe.cli.words import shell_words
+from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError, GuaranteeWarning
 from lifesafe.journal import events as e
 from lifesafe.journal import read_records
@@ -50,6 +54,12 @@ def old(empty_directory: Path) -> Path:
     return Path("old")
 
 
+def add(monkeypatch: pytest.MonkeyPatch, name: str, function: Callable[[], int]) -> None:
+    """Let there be another command."""
+    monkeypatch.setattr(lifesafe, "made_up", SimpleNamespace(command=function), raising=False)
+    monkeypatch.setitem(COMMANDS, name, ("made_up.command", "Made up."))
+
+
 def damage(run: Path) -> None:
     connection = sqlite3.connect(run / "journal.sqlite")
     connection.execute("DROP TRIGGER no_update")
@@ -61,9 +71,9 @@ def damage(run: Path) -> None:
 def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    for name, function in COMMANDS.items():
-        assert function.__doc__
-        assert f"  {name.ljust(15)}  {function.__doc__.splitlines()[0]}" in out
+    for name, (place, line) in COMMANDS.items():
+        assert f"  {name.ljust(15)}  {line}\n" in out
+        assert resolve_name(f"lifesafe.{place}").__doc__.splitlines()[0] == line
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -160,7 +170,7 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
         """Break."""
         raise RuntimeError("a bug")
 
-    monkeypatch.setitem(COMMANDS, "broken", broken)
+    add(monkeypatch, "broken", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["broken"])
 
@@ -172,7 +182,7 @@ def test_an_error_inside_a_command_keeps_its_message(
         """Refuse."""
         raise ConfigError("Not so.")  # a ValueError, which tyro must not take for one of its own
 
-    monkeypatch.setitem(COMMANDS, "theory refuse", refusing)
+    add(monkeypatch, "theory refuse", refusing)
     assert main(["theory", "refuse"]) == 2
     assert capsys.readouterr().err == "lifesafe: Not so.\n"
 
@@ -183,7 +193,7 @@ def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys
         warnings.warn("Take care.", GuaranteeWarning, stacklevel=2)
         return 0
 
-    monkeypatch.setitem(COMMANDS, "warn", warning)
+    add(monkeypatch, "warn", warning)
     assert main(["warn"]) == 0
     assert capsys.readouterr().err == "warning: Take care.\n"
 

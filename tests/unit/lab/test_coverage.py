@@ -24,11 +24,11 @@ def verdict(row, broken, kept, **changes):
 
 
 def test_processes_give_what_this_one_gives(tmp_path):
-    counted = []
+    told = []
     rows = [ROW, OTHER]
-    found = simulate(rows, 3, tmp_path, workers=2, advance=counted.append)
+    found = simulate(rows, 3, tmp_path, workers=2, report=told.append)
     assert found == {row: [deploy(row, number) for number in range(3)] for row in rows}
-    assert sum(counted) == 6
+    assert [(each.done, each.total) for each in told] == [(done, 6) for done in range(7)]
 
 
 def test_a_study_that_was_stopped_goes_on_with_what_is_missing(tmp_path):

@@ -19,7 +19,7 @@ from lifesafe._config import fingerprint, from_plain, to_plain
 from lifesafe._files import write_atomic
 from lifesafe._optional import require
 from lifesafe.lab.benchmark.results import Row, write_rows
-from lifesafe.lab.benchmark.runner import ERROR, job_directory
+from lifesafe.lab.benchmark.runner import ERROR, job_directory, reporter
 from lifesafe.lab.benchmark.suite import Job, Suite
 
 Work = Callable[[Job, Suite, Path | None, list[Any], str, str, str], tuple[list[dict[str, Any]], str | None]]
@@ -115,7 +115,6 @@ def run_remotely(
     import torch
 
     from lifesafe.lab.benchmark.jobs import run_job
-    from lifesafe.lab.benchmark.status import Reporter
 
     torch.set_num_threads(1)
     shared = (Path(root) / token).exists()
@@ -130,7 +129,7 @@ def run_remotely(
             if not data.exists():
                 data.parent.mkdir(parents=True, exist_ok=True)
                 write_atomic(data, content)
-        rows = run_job(job, suite, data, directory, device=device, report=Reporter(directory))
+        rows = run_job(job, suite, data, directory, device=device, report=reporter(home, job))
     except Exception:
         return [], traceback.format_exc()
     return [to_plain(row) for row in rows], None

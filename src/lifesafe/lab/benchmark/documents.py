@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lifesafe.lab.benchmark.published import SOURCE, published_for
-from lifesafe.lab.benchmark.results import Row, Table
+from lifesafe.lab.benchmark.results import Cells, Row
 from lifesafe.lab.benchmark.summaries import summary_text
 from lifesafe.lab.benchmark.tables import Format, csv_text, table_text
 
@@ -40,7 +40,7 @@ def document(rows: Sequence[Row], form: Format, *, published: bool = False) -> s
         form: Markdown, LaTeX, CSV or a page of HTML.
         published: Whether the paper's numbers for these tasks and limits follow.
     """
-    table = Table.of(rows)
+    table = Cells.of(rows)
     if form == "csv":
         return csv_text({"here": table} | ({"paper": published_for(table)} if published else {}))
     parts = [table_text(table, form), summary_text(rows, form)]

@@ -11,7 +11,7 @@ import csv
 import importlib.util
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -23,14 +23,15 @@ from jaxtyping import Float
 from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl, read_source
 from lifesafe.errors import NoSafeTargetError
-from lifesafe.interfaces import Policy
+from lifesafe.interfaces import Policy, Progress, Report
 from lifesafe.journal import JOURNAL
 from lifesafe.lab.baselines.catalogue import needs_limit
 from lifesafe.lab.benchmark.results import Row
 from lifesafe.lab.benchmark.suite import PLS, Job, Suite
+from lifesafe.lab.commands.methods import on_training
 from lifesafe.life import Lifetime, Search
 from lifesafe.life.trials import asked
-from lifesafe.policies import Progress, train
+from lifesafe.policies import train
 from lifesafe.returns import Returns, returns_array
 from lifesafe.systems import Evaluator, Task
 from lifesafe.systems import task as find_task
@@ -47,8 +48,7 @@ def run_job(
     *,
     device: str = "cpu",
     workers: int = 0,
-    progress: Callable[[Progress], None] | None = None,
-    report: Callable[[str, int, int], None] | None = None,
+    report: Report = lambda _: None,
 ) -> list[Row]:
     """Return the rows of a job.
 
@@ -59,13 +59,12 @@ def run_job(
         directory: Of this job alone.
         device: Where to train.
         workers: Processes that run episodes; 0 for none but this one.
-        progress: Called as training goes on.
-        report: Called with what is being done, how much of it is done and how much there is.
+        report: Told what is being done, and how far it is.
     """
     task = find_task(job.task, limits=job.limits[0])
     dataset = task.dataset() if data is None else read_dsrl(data)
     task.check(dataset)
-    work = _Work(job, suite, task, dataset, directory, device, workers, progress, report)
+    work = _Work(job, suite, task, dataset, directory, device, workers, report)
     rows = [row for limit in job.limits for row in _life(work, limit)] if job.method == PLS else _baseline(work)
     versions = tuple(f"{package} {version(package)}" for package in _PACKAGES if _installed(package))
     name, source = ("", "") if data is None else (data.name, read_source(data))
@@ -93,31 +92,19 @@ class _Work:
     directory: Path
     device: str
     workers: int
-    progress: Callable[[Progress], None] | None
-    report: Callable[[str, int, int], None] | None
+    report: Report
 
     def train(self, directory: Path) -> Policy:
         """Return the policy of a directory, trained as far as needed."""
-
-        def told(state: Progress) -> None:
-            if self.progress is not None:
-                self.progress(state)
-            self.tell("training", state.step, state.steps)
-
-        config = self.suite.config(self.job)
+        config, told = self.suite.config(self.job), on_training(self.report)
         return train(config, self.dataset, seed=self.job.seed, directory=directory, device=self.device, progress=told)
-
-    def tell(self, doing: str, done: int, total: int) -> None:
-        """Say how far the job is."""
-        if self.report is not None:
-            self.report(doing, done, total)
 
     def run(
         self, policy: Policy, task: Task, target: Returns, stop_at: Sequence[float] | None = None
     ) -> Float[np.ndarray, "m r"]:
         """Return what the episodes at the end returned."""
         targets = [target] * self.suite.grid.episodes
-        self.tell(f"episodes under {task.limits[0]:g}", 0, len(targets))
+        self.report(Progress(f"episodes under {task.limits[0]:g}", 0, len(targets)))
         with Evaluator(policy, task, workers=self.workers, stop_at=stop_at) as evaluator:
             seeds = episode_seeds(integer(self.job.seed, "evaluation"), len(targets))
             return returns_array(evaluator.run(targets, seeds).returns)
@@ -201,7 +188,9 @@ def _search(work: _Work, task: Task, place: Path, search: Search) -> tuple[dict[
     with life:
         try:
             recommended = life.optimize(
-                lambda optimizer, done, _: work.tell(doing, optimizer.history.searched + done, search.episodes)
+                lambda optimizer, done, _: work.report(
+                    Progress(doing, optimizer.history.searched + done, search.episodes)
+                )
             )
         except NoSafeTargetError:
             recommended = None

@@ -12,8 +12,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from lifesafe._files import write_atomic
+from lifesafe.console.progress import progress
+from lifesafe.interfaces import Progress
 from lifesafe.lab.benchmark.results import write_rows
-from lifesafe.lab.benchmark.runner import ERROR, LOG, job_directory
+from lifesafe.lab.benchmark.runner import ERROR, LOG, job_directory, reporter
 from lifesafe.lab.benchmark.suite import Job, Suite
 
 
@@ -79,8 +81,6 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
     import torch
 
     from lifesafe.lab.benchmark.jobs import run_job
-    from lifesafe.lab.benchmark.status import Reporter
-    from lifesafe.policies import progress_bar
 
     end_with_parent()
     directory = job_directory(root, job)
@@ -90,10 +90,14 @@ def work(job: Job, suite: Suite, data: Path | None, root: Path, threads: int, de
         os.dup2(log.fileno(), sys.stdout.fileno())
         os.dup2(log.fileno(), sys.stderr.fileno())
         try:
-            with progress_bar(job.name) as progress:
-                report = Reporter(directory)
-                rows = run_job(job, suite, data, directory, device=device, progress=progress, report=report)
-                write_rows(root, job.name, rows)
+            with progress(job.name) as log_line:
+                write_status = reporter(root, job)
+
+                def report(state: Progress) -> None:
+                    log_line(state)
+                    write_status(state)
+
+                write_rows(root, job.name, run_job(job, suite, data, directory, device=device, report=report))
         except Exception:
             write_atomic(directory / ERROR, traceback.format_exc())
             raise SystemExit(1) from None

@@ -6,12 +6,12 @@ import csv
 from importlib.resources import files
 
 from lifesafe.errors import ConfigError
-from lifesafe.lab.benchmark.results import Cell, Key, Table
+from lifesafe.lab.benchmark.results import Cell, Cells, Key
 
 SOURCE = "Wachi et al. 2025, Tables 1 and 3: 5 seeds, public data"
 
 
-def published() -> Table:
+def published() -> Cells:
     """Return the numbers of Wachi et al. 2025: nine tasks, seven methods, limits 20 and 40, five seeds, public data."""
     text = files(__package__).joinpath("published.csv").read_text(encoding="utf-8")
     found: dict[Key, dict[str, tuple[float, float]]] = {}
@@ -19,7 +19,7 @@ def published() -> Table:
         key = Key(row["task"], row["algorithm"].lower(), float(row["threshold"]))
         found.setdefault(key, {})[row["metric"]] = float(row["mean"]), float(row["std"])
     cells = {key: Cell(*values["reward"], *values["cost"], seeds=5) for key, values in found.items()}
-    return Table(
+    return Cells(
         tasks=tuple(dict.fromkeys(key.task for key in cells)),
         methods=tuple(dict.fromkeys(key.method for key in cells)),
         limits=tuple(sorted({key.limit for key in cells})),
@@ -27,14 +27,14 @@ def published() -> Table:
     )
 
 
-def published_for(table: Table) -> Table:
+def published_for(table: Cells) -> Cells:
     """Return the published cells of the tasks and limits of a table.
 
     Raises:
         ConfigError: If there are none.
     """
     paper = published()
-    beside = Table(
+    beside = Cells(
         tasks=tuple(task for task in table.tasks if task in paper.tasks),
         methods=paper.methods,
         limits=tuple(limit for limit in table.limits if limit in paper.limits),

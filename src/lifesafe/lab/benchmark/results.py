@@ -140,7 +140,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Table:
+class Cells:
     """All cells, in the order in which rows and columns are shown."""
 
     tasks: tuple[str, ...]
@@ -151,7 +151,7 @@ class Table:
     """What the methods learned from, by task, in words: more than one entry if rows differ in it."""
 
     @classmethod
-    def of(cls, rows: Iterable[Row], *, tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> Table:
+    def of(cls, rows: Iterable[Row], *, tasks: Sequence[str] = (), methods: Sequence[str] = ()) -> Cells:
         """Return the cells of some rows; tasks and methods in the order given, else in that of the rows."""
         grouped: dict[Key, list[Row]] = {}
         data: dict[str, set[str]] = {}

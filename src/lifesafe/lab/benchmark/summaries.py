@@ -6,22 +6,23 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lifesafe.lab.benchmark.results import Row, Table
+from lifesafe.console.tables import Table
+from lifesafe.lab.benchmark.results import Cells, Row
 from lifesafe.lab.benchmark.statistics import aggregates
 from lifesafe.lab.benchmark.tables import NAMES, Format, in_columns
 
 
 @dataclass(frozen=True)
 class Section:
-    """A small table, as words, with the heading first, and what is to be known to read it."""
+    """A small table, and what is to be known to read it."""
 
-    words: Sequence[Sequence[str]]
+    table: Table
     note: str
 
 
 def summary(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
     """Return, for each method, in how many cells it is safe and the best of the safe, and what its search took."""
-    table = Table.of(rows)
+    table = Cells.of(rows)
     counts: dict[str, dict[str, int]] = {}
     for method in in_columns(table.methods):
         cells = {key: cell for key, cell in table.cells.items() if key.method == method}
@@ -52,12 +53,12 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     measures = ["reward, middle half", "cost / limit, middle half", "runs within the limit", "runs", "idle"]
     return [
         Section(
-            [heading, *([named[method], *map(str, values.values())] for method, values in counts.items())],
+            Table(heading, [[named[method], *map(str, values.values())] for method, values in counts.items()]),
             "A cell is a task under a limit. Trials, all on the system, are above the limit by the mean of their"
             f" episodes, and clearly so by more than two standard errors.{_promises(rows)}",
         ),
         Section(
-            [["", *measures], *overall],
+            Table(["", *measures], overall),
             "Over all tasks, limits and seeds that a method was run on, with 95 % bootstrap intervals where there are"
             " several seeds. Idle runs count as within the limit, and are left out of the means."
             + ("" if _same_cells(rows) else " Methods were run on different cells, so these do not compare directly."),
@@ -68,9 +69,10 @@ def sections(rows: Sequence[Row]) -> list[Section]:
 def summary_text(rows: Sequence[Row], form: Format) -> str:
     """Return the summary as it follows a table; nothing in LaTeX and CSV, which hold one table."""
     if form == "md":
-        return "\n".join(["## Summary", "", *(_markdown(section) for section in sections(rows))])
+        return "\n".join(["## Summary", "", *(f"{s.table.markdown()}\n\n{s.note}\n" for s in sections(rows))])
     if form == "html":
-        return "\n".join(["<h2>Summary</h2>", *(_html(section) for section in sections(rows)), ""])
+        parts = [f"{section.table.html()}\n<p>{html.escape(section.note)}</p>" for section in sections(rows)]
+        return "\n".join(["<h2>Summary</h2>", *parts, ""])
     return ""
 
 
@@ -91,16 +93,3 @@ def _same_cells(rows: Sequence[Row]) -> bool:
         cells.setdefault(row.method, set()).add((row.task, row.limit))
     first, *others = cells.values()
     return all(each == first for each in others)
-
-
-def _markdown(section: Section) -> str:
-    heading, *lines = (f"| {' | '.join(words)} |" for words in section.words)
-    return "\n".join([heading, "|---|" + "---:|" * (len(section.words[0]) - 1), *lines, "", section.note, ""])
-
-
-def _html(section: Section) -> str:
-    heading, *lines = ([html.escape(word) for word in words] for words in section.words)
-    head = "".join(f"<th>{word}</th>" for word in heading)
-    body = [f"<tr><th>{name}</th>{''.join(f'<td>{word}</td>' for word in words)}</tr>" for name, *words in lines]
-    table = ["<table>", f"<thead><tr>{head}</tr></thead><tbody>", *body, "</tbody>", "</table>"]
-    return "\n".join([*table, f"<p>{html.escape(section.note)}</p>"])

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lifesafe.lab.benchmark.results import Cell, Key, Table
+from lifesafe.lab.benchmark.results import Cell, Cells, Key
 
 Format = Literal["md", "tex", "csv", "html"]
 
@@ -58,13 +58,13 @@ _STYLES = {
 }
 
 
-def table_text(table: Table, form: Format) -> str:
+def table_text(table: Cells, form: Format) -> str:
     """Return a table as text."""
     texts = {"md": _markdown, "tex": _latex, "csv": lambda table: csv_text({"here": table}), "html": _html}
     return texts[form](table)
 
 
-def csv_text(tables: Mapping[str, Table]) -> str:
+def csv_text(tables: Mapping[str, Cells]) -> str:
     """Return the cells of some tables as CSV with one heading; a column says which table each is of."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
@@ -84,7 +84,7 @@ def _column(method: str) -> tuple[int, str]:
     return (COLUMNS.index(method) if method in COLUMNS else len(COLUMNS), method)
 
 
-def _words(table: Table, task: str, limit: float, style: Style) -> list[tuple[str, str]]:
+def _words(table: Cells, task: str, limit: float, style: Style) -> list[tuple[str, str]]:
     """Return reward and cost of every method, as words."""
     best = table.best(task, limit)
     words = []
@@ -105,7 +105,7 @@ def _pair(mean: float, deviation: float, cell: Cell) -> str:
     return f"{shown} ± {deviation:.2f}" if cell.seeds > 1 else shown
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: Cells) -> str:
     names = [NAMES.get(method, method) for method in in_columns(table.methods)]
     lines = []
     for limit in table.limits:
@@ -121,7 +121,7 @@ def _markdown(table: Table) -> str:
     return "\n".join(lines)
 
 
-def _legend(table: Table, unsafe: str) -> str:
+def _legend(table: Cells, unsafe: str) -> str:
     return (
         "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
         f" over {_seeds(table)}. {unsafe}: above the limit. Bold: the best reward of those that are safe."
@@ -129,7 +129,7 @@ def _legend(table: Table, unsafe: str) -> str:
     )
 
 
-def _latex(table: Table) -> str:
+def _latex(table: Cells) -> str:
     methods = in_columns(table.methods)
     names = " & ".join(_tex(NAMES.get(method, method)) for method in methods)
     lines = [r"% needs booktabs and xcolor", rf"\begin{{tabular}}{{ll{'c' * len(methods)}}}"]
@@ -147,7 +147,7 @@ def _latex(table: Table) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
 
-def _csv_lines(table: Table) -> Iterator[list[object]]:
+def _csv_lines(table: Cells) -> Iterator[list[object]]:
     for limit in table.limits:
         for task in table.tasks:
             for method in in_columns(table.methods):
@@ -160,7 +160,7 @@ def _csv_lines(table: Table) -> Iterator[list[object]]:
                 yield [f"{limit:g}", task, method, *written, cell.seeds, cell.idle, verdict]
 
 
-def _html(table: Table) -> str:
+def _html(table: Cells) -> str:
     methods = in_columns(table.methods)
     heads = "".join(f"<th>{html.escape(NAMES.get(method, method))}</th>" for method in methods)
     lines = ["<table>"]
@@ -177,7 +177,7 @@ def _html(table: Table) -> str:
     return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in notes), ""])
 
 
-def _verdict(table: Table, task: str, limit: float, method: str) -> str:
+def _verdict(table: Cells, task: str, limit: float, method: str) -> str:
     cell = table.cells[Key(task, method, limit)]
     if not cell.seeds:
         return "idle"
@@ -186,7 +186,7 @@ def _verdict(table: Table, task: str, limit: float, method: str) -> str:
     return "best safe" if method in table.best(task, limit) else "safe"
 
 
-def _seeds(table: Table) -> str:
+def _seeds(table: Cells) -> str:
     counts = sorted({cell.seeds + cell.idle for cell in table.cells.values()})
     return (
         f"{counts[0]} seed" + ("s" if counts[0] > 1 else "")
@@ -195,14 +195,14 @@ def _seeds(table: Table) -> str:
     )
 
 
-def _partly_idle(table: Table) -> str:
+def _partly_idle(table: Cells) -> str:
     """Return what a number of seeds beside a reward means, if there is any."""
     if not any(cell.seeds and cell.idle for cell in table.cells.values()):
         return ""
     return " In brackets: of so many seeds; with the others nothing was known to be safe, and nothing was run."
 
 
-def _data(table: Table) -> list[str]:
+def _data(table: Cells) -> list[str]:
     """Return what the methods learned from, one line for each task."""
     return [f"{task}: {' and '.join(table.data[task])}" for task in table.tasks if task in table.data]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.console import FAILED, OK, Count, Directory, OutFile, Word, option, print_json, say, table
+from lifesafe.console.arguments import Count, Directory, OutFile, Word, option
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import FAILED, OK, say
+from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError
-from lifesafe.lab.commands.watching import watched
 
 if TYPE_CHECKING:
-    from lifesafe.lab.benchmark.costs import Costs
-    from lifesafe.lab.benchmark.plan import Estimate
     from lifesafe.lab.benchmark.suite import Suite
 
 Tasks = Annotated[tuple[str, ...], option("TASK")]
@@ -42,7 +42,7 @@ def bench_run(
     gpus: float = 0.0,
     attempts: int = 2,
 ) -> int:
-    """Run a suite: every task, method, limit and seed, each a job of its own.
+    """Run a suite: all tasks, methods, limits and seeds.
 
     Suites: smoke (minutes, checks that everything runs), cpu (the paper's grid with budgets for two cores), paper (full
     budgets), or a TOML file of your own. Jobs that are finished are not done again, one that was killed goes on from
@@ -92,79 +92,12 @@ def bench_run(
         pool = RayTasks(chosen, directory, data=files, address=address, cpus=cpus, gpus=gpus)
     else:
         pool = Processes(chosen, directory, data=files, processes=processes, threads=threads, device=device)
-    with watched(directory) as progress:
-        failed = run_suite(chosen, directory, pool, attempts=attempts, progress=progress)
+    with progress("") as report:
+        failed = run_suite(chosen, directory, pool, attempts=attempts, report=report)
     for job in failed:
         say(f"{job.name} failed; its error is in {directory / 'jobs' / job.name / 'error.txt'}.")
     print(f"Results: {directory}")
     return FAILED if failed else OK
-
-
-def bench_plan(
-    suite: SuiteName,
-    /,
-    *,
-    tasks: Tasks = (),
-    methods: Methods = (),
-    limit: Limits = (),
-    seeds: Count = None,
-    machines: Annotated[tuple[int, ...], option("NUMBER")] = (1, 4, 16, 64),
-    cores: int = 8,
-    cpus: float = 1.0,
-    measured: Directory = None,
-    json: bool = False,
-) -> int:
-    """Say what a suite costs before it is begun: processor time of its jobs, wall-clock time on some machines.
-
-    The times of jobs are put together from what gradient steps and episodes cost on one thread of one machine, or taken
-    from jobs that were run. Your machines may be faster or slower; GPUs were not measured. They then take the jobs in
-    the order in which `lifesafe bench run` begins them. Nothing is run, and failures are not foreseen.
-
-    Examples:
-        lifesafe bench plan paper
-        lifesafe bench plan cpu --tasks HopperVelocity CarCircle --seeds 1 --machines 1 --cores 2
-        lifesafe bench plan cpu --measured runs/bench-cpu
-
-    Exit codes: 0 done, 2 an error.
-
-    Args:
-        suite: Name of a suite, or a TOML file.
-        tasks: Only these tasks; all of the suite unless given.
-        methods: Only these methods; all of the suite unless given.
-        limit: Only these limits; all of the suite unless given.
-        seeds: So many seeds instead of the suite's.
-        machines: Numbers of machines.
-        cores: Cores of each machine.
-        cpus: Processors that each job asks for. It computes on one: with less than 1 jobs share cores, with more some
-            cores idle.
-        measured: Directory of results of the same suite, or of a part of it; their times count for jobs like them.
-        json: Print the numbers as JSON instead, times in seconds.
-    """
-    from dataclasses import asdict
-
-    from lifesafe.lab.benchmark.costs import measured_costs
-    from lifesafe.lab.benchmark.plan import estimates, outlook, places
-    from lifesafe.lab.benchmark.results import read_rows
-
-    chosen, costs = _part(suite, tasks, methods, limit, seeds), measured_costs()
-    found = estimates(chosen, costs, () if measured is None else read_rows(measured))
-    seconds, fit = [each.seconds for each in found], places(cores, cpus)
-    outlooks = [outlook(seconds, machines=each, cores=cores, places=fit) for each in machines]
-    if json:
-        jobs = [{"job": each.job.name, "seconds": each.seconds, "basis": each.basis} for each in found]
-        print_json({"jobs": jobs, "outlooks": [asdict(each) for each in outlooks], "costs": costs.source})
-        return OK
-    (unit, (total,)), (short, (longest,)) = _times([sum(seconds)]), _times([max(seconds)])
-    print(f"{chosen.name}: {len(found)} jobs, {total} processor {unit}; the longest job takes {longest} {short}.")
-    print("\n" + table(_by_method(found)))
-    asks = f"each job asks for {cpus:g} processor{'' if cpus == 1 else 's'}"
-    print(f"\nOn machines with {cores} cores, {fit} job{'' if fit == 1 else 's'} at once on each ({asks}):")
-    unit, walls = _times([each.wall for each in outlooks] + [each.bound for each in outlooks])
-    busy = [f"{100 * each.utilization:.0f}" for each in outlooks]
-    columns = ([str(each) for each in machines], walls[: len(outlooks)], walls[len(outlooks) :], busy)
-    print(table([("machines", f"wall-clock {unit}", "at best", "cores busy %"), *zip(*columns, strict=True)]))
-    say("\n" + "\n".join(_bases(found, costs, measured)))
-    return OK
 
 
 def bench_table(
@@ -176,11 +109,12 @@ def bench_table(
     out: OutFile = None,
     json: bool = False,
 ) -> int:
-    """Print the table of some results: reward and cost of every method, what is safe, and what is best of that.
+    """Print the table of some results.
 
-    The same results always give the same text. A summary follows in Markdown and HTML: how often each method is safe,
-    what its search took, and means over everything with bootstrap intervals. With --published, the paper's own numbers
-    for these tasks and limits follow, too; they are from the public data, and comparable only as far as yours are.
+    Reward and cost of every method, what is safe, and what is best of that. The same results always give the same
+    text. A summary follows in Markdown and HTML: how often each method is safe, what its search took, and means
+    over everything with bootstrap intervals. With --published, the paper's own numbers for these tasks and limits
+    follow, too; they are from the public data, and comparable only as far as yours are.
 
     Examples:
         lifesafe bench table runs/bench-cpu
@@ -211,7 +145,7 @@ def bench_table(
         write_atomic(out, text)
         print(f"Table: {out}")
     if out is not None or format in ("tex", "csv"):  # else it has just been printed
-        say("\n".join(f"{table(section.words)}\n{section.note}\n" for section in sections(rows)))
+        say("\n".join(f"{section.table.text()}\n{section.note}\n" for section in sections(rows)))
     return OK
 
 
@@ -222,9 +156,10 @@ def bench_figure(
     kind: Literal["scatter", "exploration"] = "scatter",
     out: Path = Path("figure.png"),
 ) -> int:
-    """Draw some results: reward against cost of every method, or the cost of every trial of the safe searches.
+    """Draw some results.
 
-    For target against actual returns, which needs more episodes, see `lifesafe alignment --policy`.
+    Reward against cost of every method, or the cost of every trial of the safe searches. For target against actual
+    returns, which needs more episodes, see `lifesafe alignment --policy`.
 
     Examples:
         lifesafe bench figure runs/bench-cpu --out scatter.png
@@ -264,46 +199,6 @@ def _part(
         seeds=found.grid.seeds if seeds is None else seeds,
     )
     return replace(found, grid=grid)
-
-
-def _by_method(found: list[Estimate]) -> list[tuple[str, ...]]:
-    """Return what the jobs of each method take, as rows of words."""
-    from lifesafe.lab.benchmark.suite import PLS
-    from lifesafe.lab.benchmark.tables import NAMES
-
-    times: dict[str, list[float]] = {}
-    for each in found:
-        times.setdefault(each.job.method, []).append(each.seconds)
-    names = ["PLS and CDT" if method == PLS else NAMES.get(method, method) for method in times]
-    counts = [str(len(of)) for of in times.values()]
-    unit, jobs = _times([sum(of) / len(of) for of in times.values()] + [max(of) for of in times.values()])
-    large, totals = _times([sum(of) for of in times.values()])
-    heading = ("method", "jobs", f"{unit} a job", "longest", f"processor {large}")
-    return [heading, *zip(names, counts, jobs[: len(times)], jobs[len(times) :], totals, strict=True)]
-
-
-def _times(seconds: list[float]) -> tuple[str, list[str]]:
-    """Return the unit in which some times read well, and the times in it."""
-    units = (("hours", 3600), ("minutes", 60), ("seconds", 1))
-    unit, scale = next((unit for unit in units if max(seconds) >= unit[1]), units[-1])
-    return unit, [f"{each / scale:.1f}" for each in seconds]
-
-
-def _bases(found: list[Estimate], costs: Costs, measured: Path | None) -> list[str]:
-    """Return where the times come from, in words."""
-    from lifesafe.lab.benchmark.plan import PARTS, RUN, SCALED
-
-    counts = {basis: sum(each.basis == basis for each in found) for basis in (RUN, PARTS, SCALED)}
-    lines = [f"{counts[RUN]} of {len(found)} jobs: times of jobs like them in {measured}."] if measured else []
-    if counts[PARTS] or counts[SCALED]:
-        scaled = sorted({each.job.method for each in found if each.basis == SCALED})
-        lines.append(
-            f"{counts[PARTS] + counts[SCALED]} of {len(found)} jobs: from their parts, measured on {costs.machine}."
-        )
-        if scaled:
-            lines.append(f"Roughly, since batch or width were measured otherwise: {', '.join(scaled)}.")
-        lines.append("Episodes count in full length, searches with all their trials.")
-    return lines
 
 
 def _given(results: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -14,22 +14,13 @@ from jaxtyping import Float
 from tyro.conf import Positional
 
 from lifesafe._files import write_atomic
-from lifesafe.cli.plan import recorded
-from lifesafe.console import (
-    FOUND,
-    OK,
-    Count,
-    Number,
-    OutFile,
-    Word,
-    bar,
-    patience,
-    print_json,
-    progress_lines,
-    say,
-    table,
-)
+from lifesafe.console.arguments import Count, Number, OutFile, Word
+from lifesafe.console.progress import progress
+from lifesafe.console.prompts import FOUND, OK, say
+from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError, JournalError
+from lifesafe.interfaces import Progress
+from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.lab.theory.budget import trial_budget
 from lifesafe.lab.theory.kernels import Kernel
 from lifesafe.returns import Returns, return_names
@@ -95,7 +86,7 @@ def theory_budget(
         literal: Use the formulas of the paper as printed; not a guarantee.
         json: Print the numbers as JSON.
     """
-    with patience("counting"):
+    with progress("counting"):
         theorem = trial_budget(
             _grid(points, costs, lengthscale),
             accuracy=accuracy,
@@ -128,14 +119,14 @@ def theory_coverage(
     out: OutFile = None,
     json: bool = False,
 ) -> int:
-    """Simulate deployments on known machines, and count how often the promise was broken.
+    """Count broken promises on simulated machines.
 
-    Each line of the table is a family of machines and a search. A deployment draws a machine and searches it to the
-    end; the truth judges every trial. The table says in which share of the deployments the promise was broken, the
-    upper end of a one-sided 95 % interval of that share, and the verdict: the promise keeps if the upper end is at most
-    delta; if not, which stated assumption these machines break, and by how much the limit was exceeded. Beside it:
-    reward missed by the recommended target as a share of the range (regret), its mean cost in limits (use), real
-    episodes, and how often the search was held.
+    Deployments are simulated on machines whose truth is known. Each line of the table is a family of machines and a
+    search. A deployment draws a machine and searches it to the end; the truth judges every trial. The table says in
+    which share of the deployments the promise was broken, the upper end of a one-sided 95 % interval of that share,
+    and the verdict: the promise keeps if the upper end is at most delta; if not, which stated assumption these
+    machines break, and by how much the limit was exceeded. Beside it: reward missed by the recommended target as a
+    share of the range (regret), its mean cost in limits (use), real episodes, and how often the search was held.
 
     Suites: `headline` and `default` are whether the promises hold; `held-back` is the same on families that nobody
     tuned on; `rivals` are the searches of others on the same machines; `budgets` is what more episodes buy; `quick` is
@@ -169,8 +160,8 @@ def theory_coverage(
         raise ConfigError(f"The suite {suite} has no family {family!r}; it has {', '.join(known)}.")
     count = needed if deployments is None else deployments
     path = out or Path("runs/coverage") / f"{suite}.md"
-    with bar(f"{len(rows)} rows", len(rows) * count) as advance:
-        found = simulate(rows, count, path.with_suffix(""), workers=workers, advance=advance)
+    with progress(f"{len(rows)} rows") as report:
+        found = simulate(rows, count, path.with_suffix(""), workers=workers, report=report)
     numbers = [summarize(row, outcomes).to_plain() for row, outcomes in found.items()]
     write_atomic(path, markdown(found))
     write_atomic(path.with_suffix(".json"), dumps(numbers, indent=1) + "\n")
@@ -208,11 +199,12 @@ def theory_simulate(
     episodes: int = EPISODES,
     json: bool = False,
 ) -> int:
-    """Run the search on one simulated machine, and say beside it what is true.
+    """Run the search on one simulated machine.
 
-    The search tries targets, keeps its promise while it does, and ends with a target to operate. It knows nothing of
-    the machine but a safe start; the truth is only for the reader. The run is a directory like any other: `lifesafe
-    report` shows it. Another seed is another machine, and another story, not all of them as pleasant.
+    What is true of it is printed beside what was found. The search tries targets, keeps its promise while it does,
+    and ends with a target to operate. It knows nothing of the machine but a safe start; the truth is only for the
+    reader. The run is a directory like any other: `lifesafe report` shows it. Another seed is another machine, and
+    another story, not all of them as pleasant.
 
     An unfinished run in the directory is resumed; a finished one is told again.
 
@@ -241,17 +233,19 @@ def theory_simulate(
     row = Row(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
     world = draw_world(row, seed)
     judge, problem = Judge(row, world), problem_for(row, world, seed)
-    if (records := recorded(out)) and opened_problem(records).fingerprint != problem.fingerprint:
+    records = read_records(out / JOURNAL, everything=False) if (out / JOURNAL).exists() else []
+    if records and opened_problem(records).fingerprint != problem.fingerprint:
         raise JournalError(
             f"{out} holds a run of another machine, or one with other options. Give another --out, or the options of"
             " that run."
         )
     with SafeOptimizer.open(out, problem) as optimizer:
         say(f"The run is in {out}.")
-        with progress_lines("episodes", episodes) as advance:
+        with progress("") as report:
 
             def show(trial: Trial, told: Float[np.ndarray, "m r"]) -> None:
-                advance(_told(world, trial, told), optimizer.history.searched)
+                line = _told(world, trial, told)
+                report(Progress("episodes", optimizer.history.searched, episodes, note=line))
 
             outcome = search(optimizer, judge, seed, show)
         best = optimizer.best
@@ -282,7 +276,8 @@ def _story(judge: Judge, outcome: Outcome, best: Recommendation | None) -> str:
     """Return what a deployment came to, beside what is true."""
     world, promise = judge.world, judge.row.promise
     names = zip(return_names(len(world.limits))[1:], world.limits, strict=True)
-    rows = [("", "true reward", *(f"true {name}, limit {limit:g}" for name, limit in names))]
+    heading = ("", "true reward", *(f"true {name}, limit {limit:g}" for name, limit in names))
+    rows = []
     recommended = None if best is None else best.point
     found = {"start": world.start, "recommended": recommended, "best that can be found": judge.reference.target}
     for name, point in found.items():
@@ -291,7 +286,7 @@ def _story(judge: Judge, outcome: Outcome, best: Recommendation | None) -> str:
             rows.append((name, f"{reward:.0f}", *(f"{cost:.1f}" for cost in costs)))
     above = "trials had a mean cost" if promise == "trial" else "episodes were at targets with a mean cost"
     lines = [
-        table(rows),
+        Table(heading, rows).text(),
         "",
         f"{outcome.share:.0%} of the {above} above a limit. The promise {promise!r} was"
         f" {'broken' if outcome.violated or outcome.broken_sure else 'kept'}.",

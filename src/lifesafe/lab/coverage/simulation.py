@@ -17,6 +17,7 @@ from pathlib import Path
 import lifesafe
 from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.coverage.deployment import Outcome, Row, deploy
 
 _CHUNK = 4  # deployments handed to a worker at once
@@ -29,7 +30,7 @@ def simulate(
     directory: Path,
     *,
     workers: int = 2,
-    advance: Callable[[int], None] = lambda count: None,
+    report: Report = lambda _: None,
     run: Callable[[Row, int], Outcome] = deploy,
 ) -> dict[Row, list[Outcome]]:
     """Return the outcomes of so many deployments of every row, simulating those that the directory does not hold yet.
@@ -39,7 +40,7 @@ def simulate(
         deployments: How many of each row.
         directory: Has a file for each row, with a line for each outcome.
         workers: Processes; with 1, all is done in this one.
-        advance: Called with the number of deployments just finished.
+        report: Told how many deployments are known.
         run: Returns the outcome of a deployment.
 
     Raises:
@@ -50,11 +51,14 @@ def simulate(
     directory.mkdir(parents=True, exist_ok=True)
     known = {row: _read(_path(directory, row)) for row in rows}
     missing = [(row, number) for row in rows for number in range(deployments) if number not in known[row]]
-    advance(len(rows) * deployments - len(missing))
-    for (row, _), outcome in zip(missing, _outcomes(run, missing, workers), strict=True):
+    total = len(rows) * deployments
+    before = total - len(missing)
+    report(Progress("deployments", before, total))
+    for number, outcome in enumerate(_outcomes(run, missing, workers)):
+        row = missing[number][0]
         known[row][outcome.number] = outcome
         _append(_path(directory, row), outcome)
-        advance(1)
+        report(Progress("deployments", before + number + 1, total))
     return {row: [known[row][number] for number in range(deployments)] for row in rows}
 
 

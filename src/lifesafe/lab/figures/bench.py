@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from lifesafe.errors import ConfigError
-from lifesafe.lab.benchmark.results import Key, Row, Table
+from lifesafe.lab.benchmark.results import Cells, Key, Row
 from lifesafe.lab.benchmark.tables import COLUMNS, NAMES
 from lifesafe.lab.figures import LARGE, LIMIT, NORMAL, SMALL
 
@@ -42,7 +42,7 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
     Costs of more than three times the limit are drawn at the edge, with their number beside them. Normalized rewards
     are drawn between 0 and 1.
     """
-    table = Table.of(rows)
+    table = Cells.of(rows)
     methods = [*(name for name in COLUMNS if name in table.methods), *(m for m in table.methods if m not in COLUMNS)]
     normalized = {row.task for row in rows if row.references is not None}
     figure, axes = _panels(table, "Reward and cost of every method")
@@ -88,7 +88,7 @@ def draw_exploration(rows: Sequence[Row]) -> Figure:
     searched = [row for row in rows if row.trial_costs]
     if not searched:
         raise ConfigError('No row is of a safe search; run a suite with the method "pls".')
-    table = Table.of(searched)
+    table = Cells.of(searched)
     figure, axes = _panels(table, "Cost of every trial of the safe search")
     seeds = sorted({row.seed for row in searched})
     for ax, (task, limit) in zip(axes, _places(table), strict=False):
@@ -114,11 +114,11 @@ def _seed_color(seeds: Sequence[int], seed: int) -> str:
     return _SEED_COLORS[seeds.index(seed) % len(_SEED_COLORS)]
 
 
-def _places(table: Table) -> list[tuple[str, float]]:
+def _places(table: Cells) -> list[tuple[str, float]]:
     return [(task, limit) for task in table.tasks for limit in table.limits]
 
 
-def _panels(table: Table, title: str) -> tuple[Figure, list[Axes]]:
+def _panels(table: Cells, title: str) -> tuple[Figure, list[Axes]]:
     places = _places(table)
     columns = min(len(places), _WIDE if len(table.limits) != 2 else 4)
     height = -(-len(places) // columns)

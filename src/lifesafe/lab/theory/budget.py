@@ -19,12 +19,13 @@ its proof; Sui et al. 2015, *Safe Exploration for Optimization with Gaussian Pro
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe.console.tables import Table
 from lifesafe.errors import ConfigError
 from lifesafe.lab.theory._checks import check_candidates, check_count, check_positive
 from lifesafe.lab.theory.bounds import GainBound, paper_multiplier
@@ -193,7 +194,8 @@ class Budget:
 
     def __str__(self) -> str:
         title = "Budget of Theorem 3, " + ("as printed" if self.literal else "corrected constants")
-        return "\n".join([title, *_aligned(self.rows())])
+        first, *rows = self.rows()
+        return f"{title}\n{Table(first, rows).text()}"
 
 
 def trial_budget(
@@ -316,13 +318,3 @@ def _smallest(holds: Callable[[int], bool], setting: str) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Pad each column to its widest entry, the last one on the left."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for *first, last in rows:
-        cells = [cell.ljust(width) for cell, width in zip(first, widths, strict=False)]
-        lines.append("  ".join([*cells, last.rjust(widths[-1])]))
-    return lines

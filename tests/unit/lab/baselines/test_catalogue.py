@@ -4,9 +4,9 @@ import typing
 
 import pytest
 
-from lifesafe.cli.learning import Baseline, Conditioned
 from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines.catalogue import METHODS, method_config, needs_limit
+from lifesafe.lab.commands.methods import Baseline, Conditioned
 
 
 def test_the_command_line_knows_them_all() -> None:

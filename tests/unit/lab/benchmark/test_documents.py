@@ -8,7 +8,7 @@ import pytest
 
 from lifesafe.lab.benchmark.documents import document
 from lifesafe.lab.benchmark.published import SOURCE, published_for
-from lifesafe.lab.benchmark.results import Table
+from lifesafe.lab.benchmark.results import Cells
 from lifesafe.lab.benchmark.summaries import summary_text
 from lifesafe.lab.benchmark.tables import Format, table_text
 from small_results import ROWS
@@ -18,7 +18,7 @@ FORMS: tuple[Format, ...] = ("md", "tex", "csv", "html")
 
 @pytest.mark.parametrize("form", ["md", "tex", "html"])
 def test_a_document_holds_the_table_the_summary_and_the_published_numbers_in_this_order(form: Format) -> None:
-    table = Table.of(ROWS)
+    table = Cells.of(ROWS)
     parts = [table_text(table, form), summary_text(ROWS, form), table_text(published_for(table), form)]
     text = document(ROWS, form, published=True)
     places = [text.index(part) for part in parts if part]
@@ -32,7 +32,7 @@ def test_a_spreadsheet_tells_our_cells_from_those_of_the_paper() -> None:
     keys = [(cell["source"], cell["limit"], cell["task"], cell["method"]) for cell in cells]
     assert len(set(keys)) == len(keys)
     assert {source for source, *_ in keys} == {"here", "paper"}
-    assert document(ROWS, "csv") == table_text(Table.of(ROWS), "csv")
+    assert document(ROWS, "csv") == table_text(Cells.of(ROWS), "csv")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -29,13 +29,13 @@ def test_the_summary_counts_cells_trials_and_violations() -> None:
 
 def test_methods_stand_in_the_order_of_the_columns() -> None:
     counts, overall = sections(ROWS)
-    assert [line[0] for line in counts.words] == [line[0] for line in overall.words] == ["", "CDT", "CPQ", "PLS"]
+    assert [line[0] for line in counts.table.rows] == [line[0] for line in overall.table.rows] == ["CDT", "CPQ", "PLS"]
 
 
 def test_a_method_that_ran_nothing_is_counted_but_has_no_means() -> None:
     counts, overall = sections([ROWS[0], ROWS[3]])
-    assert [line[0] for line in counts.words] == ["", "CPQ", "PLS"]
-    assert [line[0] for line in overall.words] == ["", "CPQ"]
+    assert [line[0] for line in counts.table.rows] == ["CPQ", "PLS"]
+    assert [line[0] for line in overall.table.rows] == ["CPQ"]
 
 
 def test_means_over_different_cells_are_not_said_to_compare() -> None:
@@ -45,7 +45,8 @@ def test_means_over_different_cells_are_not_said_to_compare() -> None:
 
 
 def test_markdown_and_html_hold_the_words_of_the_summary() -> None:
-    words = [word for section in sections(ROWS) for line in section.words for word in line]
+    tables = [section.table for section in sections(ROWS)]
+    words = [word for table in tables for line in (table.heading, *table.rows) for word in line]
     text, page = summary_text(ROWS, "md"), summary_text(ROWS, "html")
     assert [
         word.strip() for line in re.findall(r"^\| (.*) \|$", text, re.MULTILINE) for word in line.split(" | ")
@@ -85,5 +86,5 @@ def test_the_summary_of_baselines_names_no_search() -> None:
 
 def test_one_row_has_a_summary() -> None:
     counts, overall = sections([ROW])
-    assert counts.words[1] == ["CPQ", "1", "1", "1", "0", "0", "0", "0", "0"]
-    assert overall.words[1] == ["CPQ", "0.50", "0.50", "1.00", "1", "0"]
+    assert counts.table.rows[0] == ["CPQ", "1", "1", "1", "0", "0", "0", "0", "0"]
+    assert overall.table.rows[0] == ["CPQ", "0.50", "0.50", "1.00", "1", "0"]

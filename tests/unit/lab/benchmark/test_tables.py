@@ -9,7 +9,7 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.benchmark.published import published, published_for
-from lifesafe.lab.benchmark.results import Cell, Key, Table, read_rows, write_rows
+from lifesafe.lab.benchmark.results import Cell, Cells, Key, read_rows, write_rows
 from lifesafe.lab.benchmark.tables import table_text
 from small_results import ROW, ROWS
 
@@ -29,14 +29,14 @@ def test_a_seed_that_ran_nothing_is_told_apart() -> None:
 
 
 def test_the_best_is_safe() -> None:
-    table = Table.of(ROWS)
+    table = Cells.of(ROWS)
     assert not table.cells[Key("CarCircle", "cdt", 20.0)].safe  # 25 on average
     assert table.best("CarCircle", 20.0) == ("pls",)
-    assert Table.of(ROWS[4:]).best("CarCircle", 20.0) == ()
+    assert Cells.of(ROWS[4:]).best("CarCircle", 20.0) == ()
 
 
 def test_methods_that_earn_just_the_same_are_both_the_best() -> None:
-    table = Table.of([ROW, replace(ROW, method="bc-safe"), replace(ROW, method="bc-all", reward=200.0)])
+    table = Cells.of([ROW, replace(ROW, method="bc-safe"), replace(ROW, method="bc-all", reward=200.0)])
     assert table.best("CarCircle", 20.0) == ("cpq", "bc-safe")
     assert table_text(table, "md").count("**0.50**") == 2
 
@@ -49,7 +49,7 @@ def test_a_mean_of_just_the_limit_is_safe_whatever_its_parts_round_to() -> None:
 
 
 def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
-    text = table_text(Table.of(ROWS), "md")
+    text = table_text(Cells.of(ROWS), "md")
     assert "| task | | CDT | CPQ | PLS |" in text
     assert "| CarCircle | reward | 0.90 ± 0.00 | 0.55 ± 0.05 | **0.75** (1 of 2) |" in text
     assert "| | cost | 1.25 ± 0.25 ✗ | 0.60 ± 0.10 | 0.95 |" in text
@@ -58,7 +58,7 @@ def test_markdown_marks_what_is_unsafe_and_what_is_best() -> None:
 
 
 def test_latex_and_html_say_the_same() -> None:
-    tex, page = table_text(Table.of(ROWS), "tex"), table_text(Table.of(ROWS), "html")
+    tex, page = table_text(Cells.of(ROWS), "tex"), table_text(Cells.of(ROWS), "html")
     assert r"\textbf{0.75}" in tex
     assert r"\textcolor{red}{1.25 $\pm$ 0.25}" in tex
     assert "<strong>0.75</strong>" in page
@@ -67,7 +67,7 @@ def test_latex_and_html_say_the_same() -> None:
 
 def test_tables_say_what_was_learned_from() -> None:
     known = replace(ROW, data="CarCircle.hdf5", fingerprint="1e6d0ee0c1ed", source="lifesafe data collect <CarCircle>")
-    table = Table.of([known, replace(known, seed=1), replace(ROW, seed=2, fingerprint="77aa77aa77aa")])
+    table = Cells.of([known, replace(known, seed=1), replace(ROW, seed=2, fingerprint="77aa77aa77aa")])
     said = "CarCircle: CarCircle.hdf5 1e6d0ee0 (lifesafe data collect <CarCircle>) and the task's own 77aa77aa"
     assert f"\nData:\n\n- {said}\n" in table_text(table, "md")
     assert f"% Data of {said}\n" in table_text(table, "tex")
@@ -78,19 +78,19 @@ def test_tables_say_what_was_learned_from() -> None:
 
 
 def test_csv_has_a_verdict_for_every_cell() -> None:
-    lines = table_text(Table.of(ROWS), "csv").splitlines()
+    lines = table_text(Cells.of(ROWS), "csv").splitlines()
     assert lines[1] == "here,20,CarCircle,cdt,0.9000,0.0000,1.2500,0.2500,2,0,unsafe"
     assert lines[2].endswith(",2,0,safe")
     assert lines[3].endswith(",1,1,best safe")
 
 
 def test_a_tiny_loss_is_written_as_nothing() -> None:
-    assert "**0.00**" in table_text(Table.of([replace(ROW, reward=99.9)]), "md")
+    assert "**0.00**" in table_text(Cells.of([replace(ROW, reward=99.9)]), "md")
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     for form in ("md", "tex", "csv", "html"):
-        first, second = (table_text(Table.of(rows), form) for rows in (ROWS, ROWS[::-1]))  # type: ignore[arg-type]
+        first, second = (table_text(Cells.of(rows), form) for rows in (ROWS, ROWS[::-1]))  # type: ignore[arg-type]
         assert first == second
 
 
@@ -142,8 +142,8 @@ def test_the_published_numbers_are_all_there_and_agree_with_the_verdicts_of_the_
 
 
 def test_published_numbers_stand_beside_the_same_tasks_and_limits() -> None:
-    table = published_for(Table.of(ROWS))
+    table = published_for(Cells.of(ROWS))
     assert (table.tasks, table.limits) == (("CarCircle",), (20.0,))
     assert len(table.cells) == 7
     with pytest.raises(ConfigError, match="no numbers for PointCircle"):
-        published_for(Table.of([replace(ROW, task="PointCircle")]))
+        published_for(Cells.of([replace(ROW, task="PointCircle")]))

@@ -1,0 +1,17 @@
+"""Exit codes, and words on standard error."""
+
+from __future__ import annotations
+
+import sys
+
+OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 trial", "2 trials"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def say(text: str) -> None:
+    """Print a text to standard error."""
+    print(text, file=sys.stderr)
