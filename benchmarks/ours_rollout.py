@@ -20,14 +20,12 @@ from lifesafe.policies.osrl import weights_from_osrl
 from lifesafe.policies.scaling import Scaling
 from lifesafe.policies.training import train
 from lifesafe.returns import Returns
+from lifesafe.systems import task as find_task
 from lifesafe.systems.evaluation import Evaluator
-from lifesafe.systems.registry import task as find_task
 
 WAYS = {
     "in process": {},
     "2 workers": {"workers": 2},
-    "EnvPool": {"backend": "envpool"},
-    "2 workers, EnvPool": {"workers": 2, "backend": "envpool"},
 }
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from lifesafe.errors import TrialError
+from lifesafe.errors import ConfigError, TrialError
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,26 @@ class Returns:
 def return_names(costs: int) -> tuple[str, ...]:
     """Return the names of one reward and so many costs."""
     return ("reward", "cost") if costs == 1 else ("reward", *(f"cost {k + 1}" for k in range(costs)))
+
+
+def per_cost(name: str, values: float | Sequence[float], costs: int | None = None) -> tuple[float, ...]:
+    """Return one number per cost; where it is known how many costs there are, a single number stands for all.
+
+    Raises:
+        ConfigError: If the values are no numbers, or not as many as there are costs.
+    """
+    try:
+        numbers = np.atleast_1d(values)
+    except ValueError:  # rows of different lengths
+        numbers = np.empty((0, 0))
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+        raise ConfigError(f"{name} must be a number, or a sequence with one number per cost; got {values!r}.")
+    found = tuple(float(number) for number in numbers)
+    if costs is None or len(found) == costs:
+        return found
+    if len(found) == 1:
+        return found * costs
+    raise ConfigError(f"Got {len(found)} numbers as {name} for {costs} costs; give one per cost.")
 
 
 def returns_array(episodes: Sequence[Returns]) -> Float[np.ndarray, "episodes returns"]:

@@ -19,7 +19,7 @@ SIZE, HORIZON = 4, 25
 def opened(given: Task, size: int, backend: Any, workers: int = 1) -> Vector:
     if backend == "workers":
         return Workers(given, size, workers=workers)
-    return EnvPool(given, size) if backend == "envpool" else open_vector(given, size, backend=backend)
+    return EnvPool(given, size) if backend == "envpool" else open_vector(given, size)
 
 
 class Case(NamedTuple):
@@ -32,19 +32,21 @@ class Case(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=["process", "workers", "envpool", "native", "shortened"],
+    params=["process", "workers", "envpool", "native", "shortened", "stopped"],
 )
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    backend = "native" if request.param == "shortened" else request.param
+    backend = "native" if request.param in ("shortened", "stopped") else request.param
     if backend == "envpool":
         pytest.importorskip("envpool")
         given = replace(task("HopperVelocity"), horizon=HORIZON)
     elif backend == "native":
         known = task("PointCircle")
-        given = replace(known, horizon=HORIZON) if request.param == "shortened" else known
+        given = known if request.param == "native" else replace(known, horizon=HORIZON)
     else:
         given = drift_task(horizon=HORIZON)
     vector = opened(given, SIZE, backend, workers=2)
+    if request.param == "stopped":
+        vector = open_vector(given, SIZE, stop_at=1e9)
     yield Case(given, vector, backend)
     vector.close()
 

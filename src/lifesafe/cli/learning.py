@@ -14,7 +14,6 @@ from lifesafe.console.prompts import FOUND, OK
 from lifesafe.console.settings import Settings, logged_data, settings_help
 from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError
-from lifesafe.interfaces import Progress
 from lifesafe.lab.commands.methods import Baseline, Conditioned, configured, on_training
 from lifesafe.returns import Returns, returns_array
 from lifesafe.systems import Task, task
@@ -145,11 +144,8 @@ def evaluate(
     target = Returns(wanted, known.limits)
     with progress(name) as report:
         returns = returns_array(
-            run_episodes(
-                acting, known, target, episodes, seed=seed, workers=workers,
-                progress=lambda done, _: report(Progress("episodes", done, episodes)),
-            )
-        )  # fmt: skip
+            run_episodes(acting, known, target, episodes, seed=seed, workers=workers, progress=report)
+        )
     mean, spread = returns.mean(axis=0), returns.std(axis=0)
     safe = bool(np.all(mean[1:] <= known.limits))
     if json:

@@ -1,14 +1,11 @@
 """Acting: tasks, their environments, and episodes run in them."""
 
-from lifesafe.systems.any_environment import check_costs, from_recipe, recipe, task_from_id
-from lifesafe.systems.backend import open_vector
-from lifesafe.systems.evaluation import Evaluator, evaluate
-from lifesafe.systems.registry import register, task, tasks
+from lifesafe.systems.any_environment import check_costs, from_recipe, recipe, stop_at_cost, task_from_id
+from lifesafe.systems.evaluation import Evaluator, evaluate, evaluate_many
 from lifesafe.systems.rollout import Outcome, Rollout, rollout
 from lifesafe.systems.simulators import bullet, point_circle, velocity
-from lifesafe.systems.stop import stop_at_cost
-from lifesafe.systems.task import Box, Task
-from lifesafe.systems.vector import Step, Vector
+from lifesafe.systems.task import Box, Task, register, task, tasks
+from lifesafe.systems.vector import Step, Vector, open_vector
 
 for _task in (point_circle.TASK, *bullet.TASKS, *velocity.TASKS):
     register(_task)
@@ -23,6 +20,7 @@ __all__ = [
     "Vector",
     "check_costs",
     "evaluate",
+    "evaluate_many",
     "from_recipe",
     "open_vector",
     "recipe",

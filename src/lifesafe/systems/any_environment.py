@@ -10,8 +10,9 @@ import numpy as np
 
 from lifesafe._optional import require
 from lifesafe.errors import ConfigError
-from lifesafe.systems.task import Task, load, per_cost
-from lifesafe.systems.vector import InProcess
+from lifesafe.returns import per_cost
+from lifesafe.systems.task import Task, load
+from lifesafe.systems.vector import InProcess, checked_stop
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
@@ -86,7 +87,7 @@ def task_from_id(
         >>> pendulum.observations, pendulum.actions, pendulum.horizon
         (3, 1, 200)
     """
-    limits, largest = per_cost("limits", limits), per_cost("largest_costs", largest_costs)
+    limits = per_cost("limits", limits)
     make = FromId(id=id, cost=cost, options=options)
     environment = make()
     try:
@@ -100,11 +101,29 @@ def task_from_id(
             actions=environment.action_space.shape[0],
             horizon=min(steps for steps in (horizon, own_horizon) if steps is not None),
             limits=limits,
-            largest_costs=largest * len(limits) if np.ndim(largest_costs) == 0 else largest,
+            largest_costs=per_cost("largest_costs", largest_costs, len(limits)),
             summary=f"Gymnasium: {id}",
         )
     finally:
         environment.close()
+
+
+def stop_at_cost(environment: Any, stop_at: float | Sequence[float]) -> Any:
+    """Return a Gymnasium environment that ends an episode, truncated, as soon as its cost reaches `stop_at`.
+
+    The cost is the sum of `info["cost"]`. Episodes that lifesafe runs itself need no such wrapper: see `Evaluator`.
+
+    Args:
+        environment: Puts one cost, or several, into `info["cost"]`.
+        stop_at: One number per cost.
+
+    Raises:
+        ConfigError: If a number is not positive.
+    """
+    require("gymnasium", name="Gymnasium", extra="mujoco", user="stop_at_cost")
+    from lifesafe.systems._wrappers import StopAtCost
+
+    return StopAtCost(environment, checked_stop(stop_at))
 
 
 def check_costs(task: Task) -> None:
@@ -153,6 +172,11 @@ def _check_observations(space: Any, id: str) -> int:
         raise ConfigError(
             f"Environment {id!r} has observations in {_kind(space)}; only a Box of numbers can be seen."
             " gymnasium.wrappers.FlattenObservation makes one of a Dict, a Tuple or a Discrete."
+        )
+    if len(space.shape) > 2 or (len(space.shape) == 2 and space.dtype == np.uint8):
+        raise ConfigError(
+            f"Environment {id!r} gives images of shape {space.shape}, and policies here see vectors of numbers. Put an"
+            " encoder before it, trained elsewhere: a gymnasium.ObservationWrapper that turns each image into a vector."
         )
     return int(np.prod(space.shape))
 

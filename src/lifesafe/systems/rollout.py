@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,12 +12,9 @@ from jaxtyping import Float, Float32, Int
 from lifesafe.data import Dataset, Episode
 from lifesafe.data.dataset import COLUMNS
 from lifesafe.errors import ConfigError, EpisodeError, TrialError
-from lifesafe.interfaces import Policy
+from lifesafe.interfaces import Policy, Progress, Report
 from lifesafe.returns import Returns
 from lifesafe.systems.vector import Step, Vector, clip
-
-Progress = Callable[[int, int], None]
-"""Called with the episodes and the steps done so far."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +48,11 @@ class Rollout:
 
     Attributes:
         outcomes: One per episode.
-        replaced: How many worker processes crashed or hung on the way; their episodes were run again.
+        restarts: How often worker processes were lost on the way; their unfinished episodes were run again.
     """
 
     outcomes: tuple[Outcome, ...]
-    replaced: int = 0
+    restarts: int = 0
 
     @property
     def returns(self) -> list[Returns]:
@@ -88,7 +84,7 @@ def rollout(
     seeds: Sequence[int],
     *,
     record: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Rollout:
     """Return how the policy does in one episode per target and seed.
 
@@ -101,7 +97,7 @@ def rollout(
         targets: What each episode asks for.
         seeds: What decides all that is random in each episode.
         record: Whether to keep every step, for `Rollout.dataset`.
-        progress: Called after every step with the episodes and the steps done so far.
+        progress: Called whenever episodes have ended.
 
     Raises:
         ConfigError: If there is not one seed per target, or no target.
@@ -109,35 +105,19 @@ def rollout(
         EpisodeError: If an episode cannot be run.
     """
     jobs = jobs_of(targets, seeds, vector.costs)
-    return collect(play(policy, vector, jobs, record=record), len(jobs), vector, progress)
+    return gather(play(policy, vector, jobs, record=record), len(jobs), progress)
 
 
-def collect(
-    ticks: Iterator[tuple[int, dict[int, Outcome]]], episodes: int, runner: object, progress: Progress | None
-) -> Rollout:
-    """Return what `play` gives, once it is through.
-
-    Args:
-        ticks: What it gives: all steps taken so far, and the outcomes of the jobs that just ended.
-        episodes: How many outcomes there will be.
-        runner: What runs them; if it has workers, its `replaced` counts those that were replaced.
-        progress: Called with the episodes and the steps done so far.
-    """
-    before = getattr(runner, "replaced", 0)
+def gather(shares: Iterable[dict[int, Outcome]], episodes: int, progress: Report | None) -> Rollout:
+    """Return all outcomes, given as they come about by the number of their job."""
     outcomes: dict[int, Outcome] = {}
-    for taken, finished in ticks:
-        outcomes.update(finished)
-        if progress is not None:
-            progress(len(outcomes), taken)
-    replaced = getattr(runner, "replaced", 0) - before
-    if replaced:
-        warnings.warn(
-            f"{replaced} worker process(es) crashed or hung and were replaced; their episodes were run again from"
-            " their seeds, so the results are whole. The log has the reasons.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    return Rollout(tuple(outcomes[number] for number in range(episodes)), replaced)
+    steps = 0
+    for finished in shares:
+        outcomes |= finished
+        steps += sum(outcome.length for outcome in finished.values())
+        if finished and progress is not None:
+            progress(Progress("episodes", len(outcomes), episodes, figures={"steps": steps}))
+    return Rollout(tuple(outcomes[number] for number in range(episodes)))
 
 
 def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> list[Job]:
@@ -157,19 +137,17 @@ def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> lis
     return [Job(target, int(seed)) for target, seed in zip(targets, seeds, strict=True)]
 
 
-def play(
-    policy: Policy, vector: Vector, jobs: Sequence[Job], *, record: bool = False, rows: int | None = None
-) -> Iterator[tuple[int, dict[int, Outcome]]]:
-    """Run the jobs; after every step, give all steps taken so far and the outcomes of the jobs that just ended.
+def play(policy: Policy, vector: Vector, jobs: Sequence[Job], *, record: bool = False) -> Iterator[dict[int, Outcome]]:
+    """Run the jobs; after every step, give the outcomes of the jobs that just ended.
 
-    Jobs begin in their order, and as many run side by side as the vector has rows, or as `rows` says if that is less.
-    What ended is given before the next ones begin.
+    Jobs begin in their order, and as many run side by side as the vector has rows. What ended is given before the next
+    ones begin.
     """
-    size = min(vector.size if rows is None else rows, vector.size, len(jobs))
+    size = min(vector.size, len(jobs))
     actor = policy.actor([job.target for job in jobs[:size]])
     observations = vector.reset(np.arange(size), [job.seed for job in jobs[:size]])
     books = _Books(size, len(jobs[0].target.costs), record)
-    active, job_in, following, taken = np.arange(size), np.arange(size), size, 0
+    active, job_in, following = np.arange(size), np.arange(size), size
     while len(active):
         named = None if len(active) == size else active
         seen = observations[active]
@@ -178,13 +156,11 @@ def play(
         actor.observe(step.rewards, step.costs, named)
         observations[active] = step.observations
         books.note(active, seen, actions, step)
-        taken += len(active)
         ended = step.terminated | step.truncated
-        finished = {
+        yield {
             int(job_in[row]): books.close(int(row), terminated=bool(terminated))
             for row, terminated in zip(active[ended], step.terminated[ended], strict=True)
         }
-        yield taken, finished
         again = active[ended][: len(jobs) - following]  # rows in which the next jobs begin
         active = np.sort(np.concatenate([active[~ended], again]))
         if len(again):

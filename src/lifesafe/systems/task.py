@@ -1,4 +1,4 @@
-"""Task: an environment, its limits, its reference scores and where its data come from."""
+"""Task: an environment, its limits, its reference scores and where its data come from; and all tasks by name."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
+from lifesafe._config import nearest
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.data.fetch import default_directory, fetch
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.errors import ConfigError, DatasetError, UnknownTaskError
+from lifesafe.returns import per_cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,21 +138,6 @@ class Task:
         return (reward - low) / (high - low)
 
 
-def per_cost(name: str, values: float | Sequence[float]) -> tuple[float, ...]:
-    """Return what is given as one number per cost, or as a number alone, as a tuple.
-
-    Raises:
-        ConfigError: If it is something else.
-    """
-    try:
-        numbers = np.atleast_1d(values)
-    except ValueError:  # rows of different lengths
-        numbers = np.empty((0, 0))
-    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
-        raise ConfigError(f"{name} must be a number, or a sequence with one number per cost; got {values!r}.")
-    return tuple(float(number) for number in numbers)
-
-
 def load(entry_point: str) -> Any:
     """Return what "package.module:name" names.
 
@@ -164,3 +149,35 @@ def load(entry_point: str) -> Any:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f'Cannot find {entry_point!r}: {error}. Write it as "package.module:name".') from error
+
+
+_tasks: dict[str, Task] = {}
+
+
+def register(task: Task) -> Task:
+    """Make a task known by its name, and return it.
+
+    Raises:
+        ConfigError: If another task has that name.
+    """
+    if _tasks.setdefault(task.name, task) != task:
+        raise ConfigError(f"There is a task {task.name!r} already; give yours another name.")
+    return task
+
+
+def task(name: str, *, limits: float | Sequence[float] | None = None) -> Task:
+    """Return the task of that name, under other limits if they are given.
+
+    Raises:
+        UnknownTaskError: If no task has that name.
+        ConfigError: If the limits are no numbers, or not as many as there are costs.
+    """
+    found = _tasks.get(name)
+    if found is None:
+        raise UnknownTaskError(f'Unknown task {name!r}.{nearest(name, _tasks)} "lifesafe tasks" lists all.')
+    return found if limits is None else found.with_limits(limits)
+
+
+def tasks() -> tuple[Task, ...]:
+    """Return all tasks known, in the order they were registered."""
+    return tuple(_tasks.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from lifesafe.errors import ConfigError, EpisodeError
-from lifesafe.systems.task import Task
+from lifesafe.returns import per_cost
+from lifesafe.systems.task import Task, load
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +177,7 @@ class InProcess(OnRows):
     """Gymnasium environments one after the other in this process, each made when its row is first reset."""
 
     def __init__(self, task: Task, size: int) -> None:
-        self._task = task
+        self._task, self.horizon = task, task.horizon
         self._rows = Rows(task, size)
         self._environments: dict[int, Any] = {}
 
@@ -214,31 +216,73 @@ class InProcess(OnRows):
         if shape != (self._task.observations,):
             raise ConfigError(
                 f"Task {self._task.name!r} says observations = {self._task.observations}, but its environment gives"
-                f" shape {shape}; correct the task, or flatten what the environment gives."
+                f" shape {shape}; correct the task, or wrap the environment so that it gives such a vector."
             )
         return observation
 
 
-class Shortened(OnRows):
-    """A vector whose episodes are cut off at the horizon of a task, if they last that long (a `Vector`)."""
+class Bounded(OnRows):
+    """A vector whose episodes end at the horizon of a task, and as soon as their cost reaches `stop_at` (a `Vector`).
 
-    def __init__(self, vector: Vector, task: Task) -> None:
+    An episode is truncated after the first step with which its cost is `stop_at` or more. So it costs at most `stop_at`
+    and what one step can cost.
+    """
+
+    def __init__(self, vector: Vector, task: Task, stop_at: float | Sequence[float] | None = None) -> None:
         self._vector = vector
         self._rows = Rows(task, vector.size)
+        costs = len(task.limits)
+        self._stop_at = np.full(costs, np.inf) if stop_at is None else np.array(checked_stop(stop_at, costs))
+        self._spent = np.zeros((vector.size, costs))
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
         self._rows.begin(rows, seeds)
+        self._spent[rows] = 0.0
         return self._vector.reset(rows, seeds)
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
         step = self._vector.step(rows, self._rows.check(rows, actions))
-        return replace(step, truncated=self._rows.end(rows, step.terminated, step.truncated))
+        self._spent[rows] += step.costs
+        stopped = (self._spent[rows] >= self._stop_at).any(axis=1)
+        return replace(step, truncated=self._rows.end(rows, step.terminated, step.truncated | stopped))
 
     def close(self) -> None:
         """Close the vector."""
         self._vector.close()
+
+
+def open_vector(task: Task, size: int, *, stop_at: float | Sequence[float] | None = None) -> Vector:
+    """Return many environments of a task in this process, which the caller closes: the task's own vector if it has one.
+
+    Args:
+        task: Which task.
+        size: How many episodes run side by side.
+        stop_at: Costs at which an episode is ended, one per cost; episodes run to their end unless given.
+
+    Raises:
+        ConfigError: If a number of `stop_at` is not positive.
+    """
+    if task.vector is None:
+        vector: Vector = InProcess(task, size)
+    else:
+        vector = (load(task.vector) if isinstance(task.vector, str) else task.vector)(size)
+    # A vector that is made of nothing but its size cannot know the horizon of a task that was changed.
+    whole = stop_at is None and getattr(vector, "horizon", None) == task.horizon
+    return vector if whole else Bounded(vector, task, stop_at)
+
+
+def checked_stop(stop_at: float | Sequence[float], costs: int | None = None) -> tuple[float, ...]:
+    """Return one positive number per cost.
+
+    Raises:
+        ConfigError: If they are others.
+    """
+    values = per_cost("stop_at", stop_at, costs)
+    if not values or not all(0 < value < math.inf for value in values):
+        raise ConfigError(f"stop_at must be positive; got {stop_at!r}.")
+    return values
 
 
 def reward_of(reward: Any, task: Task) -> float:

@@ -260,6 +260,12 @@ def test_targets_need_as_many_costs_as_the_task() -> None:
         ("Odd-v0", {"observation_space": NUMBERS, "action_space": Box(0, 9, (2,), np.int64)}, "needs a lower and an"),
         ("Pendulun-v1", {}, "Gymnasium cannot make 'Pendulun-v1'.*Pendulum"),
         ("nowhere:Pendulum-v1", {}, "Gymnasium cannot make 'nowhere:Pendulum-v1'.*No module named 'nowhere'"),
+        (
+            "Odd-v0",
+            {"observation_space": Box(0, 255, (96, 96, 3), np.uint8), "action_space": NUMBERS},
+            r"gives images of shape \(96, 96, 3\), .* Put an encoder before it.*ObservationWrapper",
+        ),
+        ("Odd-v0", {"observation_space": Box(0, 255, (8, 8), np.uint8), "action_space": NUMBERS}, "gives images of"),
         ("Grid-v0", {}, "does not say how long an episode is; give horizon"),
     ],
 )

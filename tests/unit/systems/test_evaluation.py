@@ -1,7 +1,10 @@
 """Evaluation: the same returns in this process and in any number of workers, whatever happens to them."""
 
+import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +16,9 @@ import pytest
 from acting import Drift, Faulty, drift_task, feedback, targets
 from lifesafe._random import integer
 from lifesafe.errors import ConfigError, EpisodeError, TrialError
+from lifesafe.interfaces import Progress
 from lifesafe.returns import Returns
-from lifesafe.systems import Evaluator, evaluate, open_vector, rollout, task
+from lifesafe.systems import Evaluator, evaluate, evaluate_many, open_vector, rollout, task
 from lifesafe.systems.evaluation import episode_seeds
 
 
@@ -49,6 +53,13 @@ class Slow(Drift):
         time.sleep(0.5)
 
 
+class Leaving(Drift):
+    """Leaves a file when it is closed."""
+
+    def close(self) -> None:
+        Path("closed").touch()
+
+
 DRIFT = drift_task()
 POLICY = feedback(DRIFT)
 TARGET = Returns(30.0, (3.0, 3.0))
@@ -59,106 +70,178 @@ def test_episodes_have_the_seeds_they_are_said_to_have() -> None:
     expected = rollout(POLICY, open_vector(DRIFT, 4), [TARGET] * 4, seeds).returns
     assert evaluate(POLICY, DRIFT, TARGET, 4, seed=5) == expected
     assert evaluate(POLICY, DRIFT, TARGET, 4, seed=6) != expected
+    assert len(evaluate(POLICY, DRIFT, TARGET)) == 20
 
 
 def test_several_targets_give_what_each_gives_alone() -> None:
-    several = evaluate(POLICY, DRIFT, targets(3), 4)
+    several = evaluate_many(POLICY, DRIFT, targets(3), 4)
     assert several == [evaluate(POLICY, DRIFT, target, 4) for target in targets(3)]
     assert len({tuple(returns) for returns in several}) == 3
 
 
-def test_there_are_20_episodes_unless_said_otherwise() -> None:
-    assert len(evaluate(POLICY, DRIFT, TARGET)) == 20
-
-
 def test_the_number_of_workers_and_rows_changes_nothing() -> None:
-    expected = evaluate(POLICY, DRIFT, targets(3), 5)
+    asked, seeds = targets(13), list(range(13))
+    expected = rollout(POLICY, open_vector(DRIFT, 4), asked, seeds, record=True)
     for workers, rows in ((0, 2), (1, 4), (2, 3)):
         with Evaluator(POLICY, DRIFT, workers=workers, rows=rows) as evaluator:
-            assert evaluator.evaluate(targets(3), 5) == expected
-            assert evaluator.evaluate(targets(3), 5) == expected, "an open evaluator has no memory"
-            record = evaluator.run(targets(3), [1, 2, 3], record=True)
-            assert record.dataset.lengths.tolist() == [outcome.length for outcome in record.outcomes]
+            assert evaluator.run(asked, seeds).returns == expected.returns
+            assert evaluator.run(asked[:1], seeds[:1]).returns == expected.returns[:1], "fewer episodes than workers"
+            again = evaluator.run(asked, seeds, record=True)
+            assert again.dataset.fingerprint == expected.dataset.fingerprint, "an open evaluator has no memory"
 
 
-def test_fewer_episodes_than_workers_are_fine() -> None:
-    assert evaluate(POLICY, DRIFT, TARGET, 1, workers=2) == evaluate(POLICY, DRIFT, TARGET, 1)
+def test_an_episode_ends_at_the_stop_in_a_worker_too() -> None:
+    returns = [evaluate(POLICY, DRIFT, TARGET, 6, workers=workers, stop_at=[2, 50]) for workers in (0, 1)]
+    assert returns[0] == returns[1]
+    assert max(each.costs[0] for each in returns[0]) == 2.0
 
 
 def test_a_killed_worker_changes_nothing_but_for_a_warning() -> None:
     hopper = task("HopperVelocity")
-    policy, target, killed = feedback(hopper), Returns(1000.0, 10.0), []
+    policy, asked, seeds, killed = feedback(hopper), [Returns(1000.0, 10.0)] * 40, list(range(40)), list[int]()
 
-    def kill(episodes: int, steps: int) -> None:
-        if episodes >= 1 and not killed:
-            killed.append(evaluator.pids[0])
-            os.kill(killed[0] or 0, signal.SIGKILL)
+    def kill(state: Progress) -> None:
+        if not killed:
+            killed.append(evaluator.pids[0] or 0)
+            os.kill(killed[0], signal.SIGKILL)
 
-    expected = evaluate(policy, hopper, target, 40)
+    with Evaluator(policy, hopper) as here:
+        expected = here.run(asked, seeds).returns
     with Evaluator(policy, hopper, workers=2, rows=2) as evaluator:
-        with pytest.warns(RuntimeWarning, match=r"1 worker process\(es\) crashed or hung and were replaced"):
-            returns = evaluator.evaluate(target, 40, progress=kill)
+        with pytest.warns(RuntimeWarning, match=r"Worker processes crashed or hung 1 time\(s\) and were started again"):
+            done = evaluator.run(asked, seeds, progress=kill)
         assert killed[0] not in evaluator.pids
-    assert returns == expected
+    assert (done.returns, done.restarts) == (expected, 1)
 
 
-@pytest.mark.parametrize(("fault", "timeout"), [("hang", 2.0), ("raise", 60.0)])
-def test_a_hanging_or_failing_environment_is_run_again(fault: str, timeout: float, tmp_path: Path) -> None:
-    seed = integer(0, "evaluate", 2)
-    faulty = drift_task(Faulty(fault, seed=seed, mark=str(tmp_path / "mark")))
-    with pytest.warns(RuntimeWarning, match="were run again from their seeds"):
-        returns = evaluate(POLICY, faulty, TARGET, 3, workers=1, timeout=timeout)
-    assert returns == evaluate(POLICY, DRIFT, TARGET, 3)
+@pytest.mark.parametrize(
+    ("fault", "timeout", "reason"),
+    [
+        ("kill", 60.0, "signal 9 ended a worker"),
+        ("hang", 2.0, "a worker took longer than 2 s an episode"),
+        ("raise", 60.0, "a worker raised OSError: the gripper is stuck"),
+    ],
+)
+def test_what_crashes_hangs_or_fails_once_is_run_again_and_the_log_says_why(
+    fault: str, timeout: float, reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    faulty = drift_task(Faulty(fault, seed=2, mark=str(tmp_path / "mark")))
+    with (
+        caplog.at_level(logging.WARNING),
+        pytest.warns(RuntimeWarning, match="was run again from its seeds"),
+        Evaluator(POLICY, faulty, workers=1, timeout=timeout) as evaluator,
+    ):
+        returns = evaluator.run([TARGET] * 3, [0, 1, 2]).returns
+    assert returns == rollout(POLICY, open_vector(DRIFT, 3), [TARGET] * 3, [0, 1, 2]).returns
+    assert f"The workers of task Drift are started again, 3 episodes are run again: {reason}" in caplog.text
 
 
 @pytest.mark.parametrize("faults", [(1, 1, 1), (3, 0, 1)])
 def test_faults_of_several_episodes_are_not_added_up(faults: tuple[int, ...], tmp_path: Path) -> None:
     flaky = Flaky(dict(zip(episode_seeds(0, 3), faults, strict=True)), tmp_path)
-    with pytest.warns(RuntimeWarning, match=rf"{sum(faults)} worker process\(es\) crashed or hung"):
+    with pytest.warns(RuntimeWarning, match=rf"crashed or hung {sum(faults)} time\(s\)"):
         returns = evaluate(POLICY, drift_task(flaky), TARGET, 3, workers=1)
     assert returns == evaluate(POLICY, DRIFT, TARGET, 3)
     assert len(list(tmp_path.iterdir())) == sum(faults)
 
 
-@pytest.mark.parametrize(("episodes", "alone"), [(1, True), (3, False)])
-def test_an_episode_is_given_up_after_three_faults_of_its_own(episodes: int, alone: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("episodes", "faults"), [(1, 3), (3, 4)])
+def test_an_episode_is_given_up_after_three_faults_of_its_own(episodes: int, faults: int, tmp_path: Path) -> None:
+    """In company nobody knows whose fault it was."""
     last = episode_seeds(0, episodes)[-1]
-    flaky = Flaky({last: 99}, tmp_path)
-    with pytest.raises(
-        EpisodeError, match=f"lost 3 workers over the episode with seed {last}: it ended with exit code 3"
-    ):
-        evaluate(POLICY, drift_task(flaky), TARGET, episodes, workers=1)
-    assert len(list(tmp_path.iterdir())) == (3 if alone else 4), "in company nobody knows whose fault it was"
+    message = rf"task 'Drift' with seed {last} failed 3 times by itself: a worker ended with exit code 3\."
+    with pytest.raises(EpisodeError, match=message):
+        evaluate(POLICY, drift_task(Flaky({last: 99}, tmp_path)), TARGET, episodes, workers=1)
+    assert len(list(tmp_path.iterdir())) == faults
 
 
-def test_time_is_given_for_each_environment_of_a_worker() -> None:
-    slow = drift_task(Slow)
-    with Evaluator(POLICY, slow, workers=1, timeout=1.0) as evaluator:
-        assert evaluator.evaluate(TARGET, 4) == evaluate(POLICY, DRIFT, TARGET, 4)  # a replacement would warn
+def test_an_evaluator_works_on_after_an_episode_that_always_fails() -> None:
+    with Evaluator(POLICY, drift_task(Faulty("raise", seed=2)), workers=2) as evaluator:
+        with pytest.raises(EpisodeError, match=r"with seed 2 failed 3 times by itself.*the gripper is stuck"):
+            evaluator.run([TARGET] * 5, range(5))
+        assert (
+            evaluator.run([TARGET] * 2, [0, 1]).returns
+            == rollout(POLICY, open_vector(DRIFT, 2), [TARGET] * 2, [0, 1]).returns
+        )
+
+
+def test_an_interrupted_run_leaves_no_answers_behind() -> None:
+    def interrupt(state: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with Evaluator(POLICY, DRIFT, workers=2, rows=2) as evaluator:
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.run([TARGET] * 9, range(9), progress=interrupt)
+        assert evaluator.run([TARGET], [3]).returns == rollout(POLICY, open_vector(DRIFT, 1), [TARGET], [3]).returns
+
+
+def test_a_mistake_of_the_caller_is_told_and_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
+    one_cost = drift_task(limits=(1.0,), largest_costs=(1.0,))
+    with pytest.raises(ConfigError, match=r"has 1 limit\(s\), but its environment gives costs of shape \(2,\)"):
+        evaluate(feedback(one_cost), one_cost, Returns(1.0, 1.0), 2, workers=1)
+    assert "started again" not in caplog.text
+
+
+def test_time_is_given_for_each_episode_side_by_side() -> None:
+    with Evaluator(POLICY, drift_task(Slow), workers=1, timeout=1.0) as evaluator:
+        assert evaluator.run([TARGET] * 4, range(4)).restarts == 0
 
 
 def test_a_worker_that_hangs_is_told_of_with_what_helps() -> None:
-    hanging = drift_task(Faulty("hang", seed=integer(0, "evaluate", 0)))
-    words = r"it said nothing for 1 s; .* give a larger timeout, or workers = 0, which waits as long as it takes"
-    with pytest.raises(EpisodeError, match=words):
-        evaluate(POLICY, hanging, TARGET, 1, workers=1, timeout=1.0)
+    hanging = drift_task(Faulty("hang", seed=7))
+    words = r"longer than 0\.5 s an episode; .* give a larger timeout, or workers = 0, which waits as long as it takes"
+    with (
+        Evaluator(POLICY, hanging, workers=1, timeout=0.5) as evaluator,
+        pytest.raises(EpisodeError, match=words),
+    ):
+        evaluator.run([TARGET], [7])
 
 
-def test_an_episode_that_always_fails_is_given_up_with_the_reason_and_the_next_call_works() -> None:
-    seed = integer(0, "evaluate", 2)
-    with Evaluator(POLICY, drift_task(Faulty("raise", seed=seed)), workers=1) as evaluator:
-        with pytest.raises(EpisodeError, match=r"lost 3 workers over the episode with(.|\n)*the gripper is stuck"):
-            evaluator.evaluate(TARGET, 5)
-        assert evaluator.evaluate(TARGET, 2) == evaluate(POLICY, DRIFT, TARGET, 2)
+def test_workers_close_their_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    evaluate(POLICY, drift_task(Leaving), TARGET, 1, workers=1)
+    assert Path("closed").exists()
 
 
-def test_progress_is_told() -> None:
-    for workers in (0, 1):
-        told: list[tuple[int, int]] = []
-        evaluate(POLICY, DRIFT, TARGET, 6, workers=workers, progress=lambda *done, told=told: told.append(done))
-        assert told == sorted(told)
-        assert told[-1][0] == 6
-        assert 6 <= told[-1][1] <= 6 * DRIFT.horizon
+def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+    """They hold its standard output, so that is at its end only when all of them have gone."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import os, signal\nfrom acting import drift_task, feedback, targets\nfrom lifesafe.systems import Evaluator\n"
+        "if __name__ == '__main__':\n"
+        "    evaluator = Evaluator(feedback(drift_task()), drift_task(), workers=2)\n"
+        "    print(len(evaluator.run(targets(4), range(4)).returns), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=found, check=False)
+    assert (done.stdout, done.returncode) == ("4\n", -signal.SIGKILL)
+
+
+def test_a_script_without_its_guard_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from acting import drift_task, feedback, targets\nfrom lifesafe.systems import evaluate_many\n"
+        "evaluate_many(feedback(drift_task()), drift_task(), targets(2), 1, workers=1)\n"
+    )
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=found, check=False)
+    assert done.returncode != 0
+    assert 'must do so under `if __name__ == "__main__":`' in done.stderr
+
+
+def test_what_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Cannot send this to a worker process.*or use workers = 0"):
+        Evaluator(POLICY, drift_task(lambda: None), workers=1)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_progress_is_told(workers: int) -> None:
+    told: list[Progress] = []
+    evaluate(POLICY, DRIFT, TARGET, 6, workers=workers, progress=told.append)
+    assert [state.done for state in told] == sorted({state.done for state in told})
+    assert (told[-1].doing, told[-1].done, told[-1].total) == ("episodes", 6, 6)
+    assert 6 <= told[-1].figures["steps"] <= 6 * DRIFT.horizon
 
 
 @pytest.mark.parametrize("settings", [{"workers": -1}, {"rows": 0}, {"timeout": 0.0}])
@@ -167,18 +250,32 @@ def test_impossible_settings_are_refused(settings: dict[str, int]) -> None:
         Evaluator(POLICY, DRIFT, **settings)
 
 
+@pytest.mark.parametrize(
+    ("stop_at", "message"),
+    [
+        ([0.0, 1.0], "stop_at must be positive; got"),
+        ([1.0, 1.0, 1.0], "Got 3 numbers as stop_at for 2 costs; give one per cost"),
+        ("much", "stop_at must be a number"),
+    ],
+)
+def test_an_impossible_stop_is_refused(stop_at: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Evaluator(POLICY, DRIFT, stop_at=stop_at)
+
+
 def test_no_episode_and_no_target_are_refused() -> None:
     with pytest.raises(ConfigError, match="Give at least 1 episode; got 0"):
         evaluate(POLICY, DRIFT, TARGET, 0)
     with pytest.raises(ConfigError, match="Got 0 targets"):
-        evaluate(POLICY, DRIFT, [])
+        evaluate_many(POLICY, DRIFT, [])
     with pytest.raises(TrialError, match=r"The target Returns\(.*\) asks for 1 costs, the task has 2"):
-        evaluate(POLICY, DRIFT, Returns(1.0, 1.0))
+        evaluate(POLICY, DRIFT, Returns(1.0, 1.0), workers=1)
 
 
-def test_a_closed_evaluator_says_so() -> None:
-    evaluator = Evaluator(POLICY, DRIFT)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_closed_evaluator_says_so(workers: int) -> None:
+    evaluator = Evaluator(POLICY, DRIFT, workers=workers)
     evaluator.close()
     evaluator.close()
     with pytest.raises(ConfigError, match="This evaluator is closed; open a new one"):
-        evaluator.evaluate(TARGET)
+        evaluator.run([TARGET], [0])

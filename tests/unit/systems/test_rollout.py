@@ -1,6 +1,7 @@
 """Rollouts: the same episodes, however many run side by side."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.returns import Returns
 from lifesafe.systems import Rollout, Task, open_vector, rollout, task
 from lifesafe.systems.rollout import Outcome, jobs_of, play
+from lifesafe.systems.simulators.point_circle import PointCircle
 
 SEEDS = list(range(100, 113))
 
@@ -50,12 +52,32 @@ def test_the_number_of_rows_changes_nothing(rows: int) -> None:
     assert run(drift_task(), rows).returns == run(drift_task(), 4).returns
 
 
-def test_the_tasks_own_vector_gives_what_its_environment_gives() -> None:
-    points = task("PointCircle")
-    asked, seeds = targets(4, costs=1), SEEDS[:4]
-    native, one_by_one = open_vector(points, 3, backend="native"), open_vector(points, 4, backend="process")
-    expected = rollout(feedback(points), one_by_one, asked, seeds).returns
-    assert rollout(feedback(points), native, asked, seeds).returns == expected
+@pytest.mark.parametrize("horizon", [1, 60, 200, 300])
+def test_the_tasks_own_vector_gives_what_its_environment_gives_and_keeps_the_horizon(horizon: int) -> None:
+    points = replace(task("PointCircle"), horizon=horizon)
+    native, one_by_one = (
+        rollout(feedback(points), open_vector(each, 2), targets(3, costs=1), SEEDS[:3])
+        for each in (points, replace(points, vector=None))
+    )
+    assert native.returns == one_by_one.returns
+    assert [outcome.length for outcome in native.outcomes] == [min(horizon, 200)] * 3
+
+
+class Endless(PointCircle):
+    """Does not say when it ends."""
+
+    horizon = None  # type: ignore[assignment]
+
+
+def test_a_vector_that_names_no_horizon_is_cut_off_at_the_tasks() -> None:
+    vector = open_vector(replace(task("PointCircle"), vector=Endless, horizon=2), 1)
+    vector.reset(np.array([0]), [0])
+    assert [vector.step(np.array([0]), np.zeros((1, 2))).truncated[0] for _ in range(2)] == [False, True]
+
+
+def test_a_vector_has_a_row() -> None:
+    with pytest.raises(ConfigError, match="A vector needs at least 1 row; got size = 0"):
+        open_vector(task("CarCircle"), 0)
 
 
 def test_no_step_is_taken_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +116,6 @@ def test_a_dataset_needs_a_record() -> None:
         _ = run(drift_task(), 4).dataset
 
 
-def test_progress_is_told() -> None:
-    drift, told = drift_task(), []
-    vector = open_vector(drift, 4)
-    done = rollout(
-        feedback(drift), vector, targets(5), SEEDS[:5], progress=lambda episodes, steps: told.append((episodes, steps))
-    )
-    assert told[-1] == (5, done.steps)
-    assert told == sorted(told)
-
-
 def test_targets_and_seeds_must_fit() -> None:
     drift = drift_task()
     vector = open_vector(drift, 4)
@@ -119,9 +131,9 @@ class Unasked:
         raise AssertionError
 
 
-@pytest.mark.parametrize("backend", ["process", "native"])
-def test_targets_need_as_many_costs_as_the_environments(backend: Any) -> None:
-    vector = open_vector(drift_task() if backend == "process" else task("PointCircle"), 2, backend=backend)
+@pytest.mark.parametrize("given", [drift_task(), task("PointCircle")], ids=lambda given: given.name)
+def test_targets_need_as_many_costs_as_the_environments(given: Task) -> None:
+    vector = open_vector(given, 2)
     asked = [Returns(1.0, [0.0] * vector.costs), Returns(1.0, (0.0, 0.0, 0.0))]
     with pytest.raises(TrialError, match=rf"asks for 3 costs, the task has {vector.costs}; give one each"):
         rollout(Unasked(), vector, asked, [0, 1])
@@ -130,32 +142,20 @@ def test_targets_need_as_many_costs_as_the_environments(backend: Any) -> None:
 def test_what_ended_is_told_before_the_next_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     vector, told = open_vector(drift_task(), 1), dict[int, Outcome]()
     ticks = play(feedback(drift_task()), vector, jobs_of(targets(2), [0, 1], 2))
-    assert next(ticks) == (1, {})  # the first episode is under way
+    assert next(ticks) == {}  # the first episode is under way
     monkeypatch.setattr(vector, "reset", stuck)
     with pytest.raises(OSError, match="stuck"):
         note(ticks, told)
     assert list(told) == [0]
 
 
-def note(ticks: Iterator[tuple[int, dict[int, Outcome]]], told: dict[int, Outcome]) -> None:
-    for _, finished in ticks:
-        told.update(finished)
+def note(ticks: Iterator[dict[int, Outcome]], told: dict[int, Outcome]) -> None:
+    for finished in ticks:
+        told |= finished
 
 
 def stuck(rows: object, seeds: object) -> None:
     raise OSError("stuck")
-
-
-@pytest.mark.parametrize("rows", [1, 2, 3])
-def test_fewer_rows_than_there_are_can_be_used(rows: int) -> None:
-    vector = open_vector(drift_task(), 4)
-    begun: list[int] = []
-    reset = vector.reset
-    vector.reset = lambda named, seeds: (begun.extend(named), reset(named, seeds))[1]  # type: ignore[method-assign]
-    done = dict[int, Outcome]()
-    note(play(feedback(drift_task()), vector, jobs_of(targets(13), SEEDS, 2), rows=rows), done)
-    assert set(begun) == set(range(rows))
-    assert [done[number].returns for number in range(13)] == run(drift_task(), 4).returns
 
 
 class Confused(Feedback):

@@ -19,11 +19,12 @@ from jaxtyping import Float
 from lifesafe._config import fingerprint, to_plain
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.interfaces import Report
 from lifesafe.lab.alignment.results import FILE, Alignment, Point, read_alignment, write_alignment
 from lifesafe.policies import LearnerConfig, Progress, StoredPolicy, load, train
 from lifesafe.policies.training import trained_as
 from lifesafe.returns import Returns, returns_array
-from lifesafe.systems import Task, evaluate
+from lifesafe.systems import Task, evaluate_many
 
 _HIGHEST = 0.95  # quantile of the data's costs up to which targets go
 
@@ -71,7 +72,7 @@ def study(
         episodes: Episodes at each target.
         workers: Processes that run episodes; with none, this one does.
         training_progress: Called with the seed and how far its training is.
-        evaluation_progress: Called with the seed, the episodes and the steps done.
+        evaluation_progress: Called with the seed, the episodes done, and how many there are.
 
     Raises:
         ConfigError: If the directory holds a study of another task, with other data, settings or targets.
@@ -80,7 +81,14 @@ def study(
     parts = []
     for seed in seeds:
         path = Path(directory) / f"seed-{seed}"
-        learn = partial(train, config, dataset, seed=seed, directory=path, progress=_with(seed, training_progress))
+        learn = partial(
+            train,
+            config,
+            dataset,
+            seed=seed,
+            directory=path,
+            progress=None if training_progress is None else partial(training_progress, seed),
+        )
         parts.append(grid.part(path, seed, to_plain(config), learn))
     return parts
 
@@ -108,7 +116,7 @@ def study_policies(
         costs: Cost targets of the grid.
         episodes: Episodes at each target.
         workers: Processes that run episodes; with none, this one does.
-        evaluation_progress: Called with the seed of the training, the episodes and the steps done.
+        evaluation_progress: Called with the seed of the training, the episodes done, and how many there are.
 
     Raises:
         ConfigError: If a policy learned from other data, two have one seed or different settings, or the directory
@@ -158,7 +166,7 @@ class _Grid:
         begun = time.monotonic()
         policy = obtain()
         trained = time.monotonic()
-        found = evaluate(
+        found = evaluate_many(
             policy, self.task, self.targets, self.episodes,
             seed=seed, workers=self.workers, progress=_with(seed, self.progress),
         )  # fmt: skip
@@ -187,5 +195,5 @@ class _Grid:
             raise ConfigError(f"{path} holds a study of {len(grid)} other targets or episodes. Give another directory.")
 
 
-def _with(seed: int, progress: Callable[..., None] | None) -> Callable[..., None] | None:
-    return None if progress is None else partial(progress, seed)
+def _with(seed: int, progress: Callable[[int, int, int], None] | None) -> Report | None:
+    return None if progress is None else lambda state: progress(seed, state.done, state.total or 0)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from lifesafe.lab.collection.pool import EnvPool, supports
 from lifesafe.lab.collection.workers import Workers
-from lifesafe.systems.backend import open_vector
 from lifesafe.systems.task import Task
-from lifesafe.systems.vector import Vector
+from lifesafe.systems.vector import Vector, open_vector
 
 
 def open_many(task: Task, size: int, *, workers: int = 0) -> Vector:

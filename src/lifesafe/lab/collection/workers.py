@@ -1,69 +1,60 @@
-"""Environments in worker processes, several in each.
+"""Environments in processes of their own, several in each, for a collection.
 
-A worker that is lost takes nothing with it: an episode is its seed and its actions, so a new worker runs the
-episodes of the old one again up to where they were.
+A process that ends or hangs ends the collection with an error; the same command goes on from the last checkpoint.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Sequence
+import pickle
+import signal
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.errors import ConfigError, EpisodeError, LifesafeError
+from lifesafe.systems.processes import pickled, process_context
 from lifesafe.systems.task import Task
 from lifesafe.systems.vector import InProcess, OnRows, Rows, Step
-from lifesafe.systems.worker import ATTEMPTS, Worker, WorkerLost
 
-_logger = logging.getLogger(__name__)
+_TIMEOUT = 120.0  # s without an answer; making environments on a busy machine takes a while
+
+_ON = "Collect again: that goes on from the last checkpoint."
 
 
 class Workers(OnRows):
-    """Gymnasium environments in worker processes, several in each (a `Vector`).
+    """Gymnasium environments in processes, several in each (a `Vector`)."""
 
-    A worker that crashes or hangs is replaced, and its episodes are run again from their seeds up to where they
-    were, so the caller sees the same steps as if nothing had happened; a warning is logged.
-
-    Attributes:
-        replaced: How many workers had to be replaced so far.
-    """
-
-    def __init__(self, task: Task, size: int, *, workers: int, timeout: float = 60.0) -> None:
+    def __init__(self, task: Task, size: int, *, workers: int, timeout: float = _TIMEOUT) -> None:
         if workers < 1:
             raise ConfigError(f"Give at least 1 worker; got {workers}.")
-        self._task = task
+        self._task, self._timeout = task, timeout
         self._rows = Rows(task, size)
-        self._timeout = timeout
-        self._owner = np.arange(size) % min(workers, size)
-        self._local = np.arange(size) // min(workers, size)
-        self._seeds: dict[int, int] = {}
-        self._actions: dict[int, list[np.ndarray]] = {}
-        self._workers = [self._start(number) for number in range(min(workers, size))]
-        self.replaced = 0
-
-    @property
-    def pids(self) -> list[int | None]:
-        """Numbers of the processes."""
-        return [worker.pid for worker in self._workers]
+        workers = min(workers, size)
+        self._owner, self._local = np.arange(size) % workers, np.arange(size) // workers
+        self._processes: list[tuple[Any, Connection[Any, Any]]] = []
+        payload, context = pickled(task), process_context([__name__])
+        for number in range(workers):
+            ours, theirs = context.Pipe()
+            rows = int((self._owner == number).sum())
+            process = context.Process(target=_serve, args=(theirs, payload, rows), daemon=True)
+            process.start()
+            theirs.close()
+            self._processes.append((process, ours))
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
         self._rows.begin(rows, seeds)
-        for row, seed in zip(rows.tolist(), seeds, strict=True):
-            self._seeds[row], self._actions[row] = int(seed), []
         observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
-        given = np.asarray([int(seed) for seed in seeds])
-        for mine, answer in self._ask("reset", rows, given):
+        for mine, answer in self._ask("reset", rows, np.asarray([int(seed) for seed in seeds])):
             observations[mine] = answer
         return observations
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
-        taken = self._rows.check(rows, actions)
-        m = len(rows)
+        taken, m = self._rows.check(rows, actions), len(rows)
         step = Step(
             observations=np.empty((m, self._task.observations), dtype=np.float32),
             rewards=np.empty(m),
@@ -74,95 +65,69 @@ class Workers(OnRows):
         for mine, answer in self._ask("step", rows, taken):
             for name, values in vars(answer).items():
                 getattr(step, name)[mine] = values
-        for row, action in zip(rows.tolist(), taken, strict=True):
-            self._actions[row].append(action)
         self._rows.end(rows, step.terminated, step.truncated)
         return step
 
     def close(self) -> None:
         """End the processes; closing twice does no harm."""
-        while self._workers:
-            self._workers.pop().close()
+        for _, connection in self._processes:
+            connection.close()
+        while self._processes:
+            process, _ = self._processes.pop()
+            process.join(1.0)
+            process.kill()
+            process.join()
 
-    def _start(self, number: int) -> Worker:
-        mine = int((self._owner == number).sum())
-        return Worker(_BuildRows(self._task, mine), timeout=self._timeout)
-
-    def _ask(
-        self, name: str, rows: Int[np.ndarray, " m"], values: np.ndarray
-    ) -> Iterator[tuple[Int[np.ndarray, " mine"], Any]]:
-        """Give each worker its part of a command, and the answers with the places of their rows."""
-        if not self._workers:
+    def _ask(self, name: str, rows: Int[np.ndarray, " m"], values: np.ndarray) -> list[tuple[np.ndarray, Any]]:
+        """Give each process its part of a command, and return the answers with the places of their rows."""
+        if not self._processes:
             raise ConfigError("These environments are closed; open new ones.")
-        shares = [np.flatnonzero(self._owner[rows] == number) for number in range(len(self._workers))]
-        commands = [(name, self._local[rows[mine]], values[mine]) for mine in shares]
-        lost: dict[int, WorkerLost] = {}
-        for number, mine in enumerate(shares):
-            if len(mine):
-                try:
-                    self._workers[number].send(commands[number])
-                except WorkerLost as reason:
-                    lost[number] = reason
-        for number, mine in enumerate(shares):
-            if len(mine):
-                yield mine, self._answer(number, commands[number], lost.get(number), fresh=name == "reset")
+        parts = [
+            (connection, np.flatnonzero(self._owner[rows] == number))
+            for number, (_, connection) in enumerate(self._processes)
+        ]
+        asked = [(connection, mine) for connection, mine in parts if len(mine)]
+        answers: list[tuple[np.ndarray, Any]] = []
+        try:
+            for connection, mine in asked:
+                connection.send_bytes(pickled((name, self._local[rows[mine]], values[mine])))
+            for connection, mine in asked:
+                answers.append((mine, self._receive(connection)))
+        except BaseException:  # what the others still say must not meet the next command
+            self.close()
+            raise
+        return answers
 
-    def _answer(self, number: int, command: Any, lost: WorkerLost | None, *, fresh: bool) -> Any:
-        """Return the answer to a command already given, through as many replacements as it takes."""
-        for _ in range(ATTEMPTS):
+    def _receive(self, connection: Connection[Any, Any]) -> Any:
+        try:
+            answer = pickle.loads(connection.recv_bytes()) if connection.poll(self._timeout) else None
+        except (EOFError, OSError):
+            answer = None
+        if answer is None:
+            raise EpisodeError(
+                f"A process with environments of task {self._task.name!r} has ended, or said nothing for"
+                f" {self._timeout:g} s. {_ON}"
+            )
+        if isinstance(answer, LifesafeError):
+            raise answer
+        return answer
+
+
+def _serve(connection: Connection[Any, Any], payload: bytes, rows: int) -> None:
+    """Reset and step environments until the parent closes the connection, or is no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes the connection
+    environments = InProcess(pickle.loads(payload), rows)
+    try:
+        while True:
+            name, chosen, values = pickle.loads(connection.recv_bytes())
             try:
-                if lost is not None:
-                    self._replace(number, lost)
-                    self._replay(number, set(command[1].tolist()) if fresh else set())
-                    self._workers[number].send(command)
-                return self._workers[number].receive(len(command[1]))
-            except WorkerLost as reason:
-                lost = reason
-        raise EpisodeError(f"Task {self._task.name!r} lost {ATTEMPTS} workers at the same step: {lost}.")
-
-    def _replace(self, number: int, reason: WorkerLost) -> None:
-        _logger.warning("Worker %d of task %s is replaced: %s.", number, self._task.name, reason)
-        self._workers[number].kill()
-        self._workers[number] = self._start(number)
-        self.replaced += 1
-
-    def _replay(self, number: int, beginning: set[int]) -> None:
-        """Bring the running episodes of a new worker to where they were, but for those about to begin."""
-        worker = self._workers[number]
-        mine = [row for row in self._rows.running if self._owner[row] == number and self._local[row] not in beginning]
-        if not mine:
-            return
-        rows = np.array(mine)
-        worker.send(("reset", self._local[rows], np.array([self._seeds[row] for row in mine])))
-        worker.receive(len(rows))
-        for t in range(max(len(self._actions[row]) for row in mine)):
-            moving = np.array([row for row in mine if len(self._actions[row]) > t])
-            worker.send(("step", self._local[moving], np.stack([self._actions[row][t] for row in moving])))
-            worker.receive(len(moving))
-
-
-class _BuildRows:
-    """Makes the handler of the environments of one worker."""
-
-    def __init__(self, task: Task, size: int) -> None:
-        self._task, self._size = task, size
-
-    def __call__(self) -> _RowsHandler:
-        return _RowsHandler(InProcess(self._task, self._size))
-
-
-class _RowsHandler:
-    """Resets and steps environments inside a worker."""
-
-    def __init__(self, environments: InProcess) -> None:
-        self._environments = environments
-
-    def handle(self, command: tuple[str, np.ndarray, np.ndarray]) -> Iterator[Any]:
-        name, rows, values = command
-        if name == "reset":
-            yield self._environments.reset(rows, values.tolist())
-        else:
-            yield self._environments.step(rows, values)
-
-    def close(self) -> None:
-        self._environments.close()
+                answer = getattr(environments, name)(chosen, values)
+            except LifesafeError as error:
+                answer = error
+            except Exception as error:
+                answer = EpisodeError(f"An environment failed: {type(error).__name__}: {error}. {_ON}")
+            connection.send_bytes(pickle.dumps(answer, protocol=pickle.HIGHEST_PROTOCOL))
+    except (EOFError, OSError):
+        pass  # the parent has gone
+    finally:
+        environments.close()
