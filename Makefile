@@ -11,7 +11,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench coverage planes mutation theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke docs clean
+.PHONY: help demo test check slow bench coverage planes mutation theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke tutorials docs clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
@@ -75,6 +75,9 @@ bench-smoke: $(VENV)/.core  ## run every method of the comparison for a moment, 
 	$(PYTHON) -m venv .venv-osrl
 	.venv-osrl/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	@touch $@
+
+tutorials: $(VENV)/.dev  ## execute the tutorials, and keep what they print; two minutes
+	$(BIN)/python tests/tutorials.py
 
 docs: $(VENV)/.docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

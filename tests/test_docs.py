@@ -1,11 +1,14 @@
 """Every example in the docs and in the docstrings runs as it is written."""
 
+import contextlib
 import doctest
 import functools
 import importlib
+import io
 import re
 import shlex
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import NamedTuple
@@ -13,31 +16,43 @@ from typing import NamedTuple
 import pytest
 import tyro
 
-from lifesafe.cli import COMMANDS
+from lifesafe.cli import COMMANDS, main
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>>" in path.read_text(encoding="utf-8"))
+COMPUTED = ("plan",)
+"""Commands whose output follows from their options alone."""
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 
 
 class Block(NamedTuple):
-    """A fenced block: what follows the opening fence, its text, and the line it starts at."""
+    """A fenced block."""
 
     info: str
+    """Words behind the opening fence."""
     code: str
+    """Its text."""
     line: int
+    """Number of the line above it."""
+    output: str | None = None
+    """Text of the block ```text that follows at once, if one does: what it prints."""
 
 
 def blocks(text: str) -> list[Block]:
-    return [
+    matches = list(FENCE.finditer(text))
+    found = [
         Block(
             info=match["info"].strip(),
             code=re.sub(f"^{match['indent']}", "", match["body"], flags=re.MULTILINE),
             line=text.count("\n", 0, match.start("body")),
         )
-        for match in FENCE.finditer(text)
+        for match in matches
     ]
+    for i, (one, other) in enumerate(pairwise(matches)):
+        if found[i + 1].info == "text" and not text[one.end() : other.start()].strip():
+            found[i] = found[i]._replace(output=found[i + 1].code)
+    return found
 
 
 def is_python(block: Block) -> bool:
@@ -79,13 +94,30 @@ def _idle(command: Callable[..., int]) -> Callable[..., int]:
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_the_examples_of_a_page_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the blocks of a page one after the other, in one namespace and an empty directory."""
+    """Run the blocks of a page one after the other, in one namespace and an empty directory.
+
+    A block that is followed by ```text prints just that.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))  # the examples set it, and must not keep it set
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in filter(is_python, blocks(path.read_text(encoding="utf-8"))):
         # Empty lines in front make a traceback show the line of the page.
-        exec(compile("\n" * block.line + block.code, path, "exec"), namespace)
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile("\n" * block.line + block.code, path, "exec"), namespace)
+        if block.output is not None:
+            assert printed.getvalue() == block.output, f"{path.name}, line {block.line}, prints something else"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
+def test_commands_print_what_a_page_shows(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for block in blocks(path.read_text(encoding="utf-8")):
+        words = command_lines(f"```bash\n{block.code}```") if block.info == "bash" and block.output else []
+        if words and all(each[0] in COMPUTED for each in words):
+            for each in words:
+                assert main(each) == 0
+            assert capfd.readouterr().out == block.output, f"{path.name}, line {block.line}, prints something else"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
@@ -124,3 +156,9 @@ def test_the_examples_of_a_module_run(path: Path, tmp_path: Path, monkeypatch: p
 def test_blocks_are_found_with_their_lines() -> None:
     text = "a\n\n```python\nx = 1\n```\n\n- item\n\n    ```bash\n    ls\n    ```\n"
     assert blocks(text) == [Block("python", "x = 1\n", 3), Block("bash", "ls\n", 9)]
+
+
+def test_an_output_belongs_to_the_block_right_above_it() -> None:
+    printing, other = "```python\nprint(1)\n```\n", "```text\n1\n```\n"
+    assert [block.output for block in blocks(f"{printing}\n{other}")] == ["1\n", None]
+    assert [block.output for block in blocks(f"{printing}\nWords.\n\n{other}")] == [None, None]
