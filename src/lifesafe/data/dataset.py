@@ -47,6 +47,7 @@ class Dataset:
         columns = {name: getattr(self, name) for name in COLUMNS}
         _check_shapes(columns)
         _check_finite(columns)
+        _check_costs(self.costs)
         _check_offsets(self.offsets, self.terminated, len(self.rewards))
 
     @classmethod
@@ -77,7 +78,7 @@ class Dataset:
                 step has the observation it began with as its next one, which only matters to methods that bootstrap.
 
         Raises:
-            DatasetError: If the arrays do not fit together, hold no whole episode, or hold NaN or infinities.
+            DatasetError: If the arrays do not fit together, hold no whole episode, NaN, infinities or negative costs.
         """
         rewards = _flat(as_column(rewards))
         terminated, truncated = _flags(terminals), _flags(timeouts)
@@ -275,6 +276,16 @@ def _check_finite(columns: dict[str, np.ndarray]) -> None:
                 f"{name} of transition {row} is {column[row]}: all values must be finite."
                 ' "lifesafe data check" lists every such transition.'
             )
+
+
+def _check_costs(costs: np.ndarray) -> None:
+    negative = costs < 0
+    if negative.any():
+        row, k = np.argwhere(negative)[0]
+        raise DatasetError(
+            f"A logged step costs {costs[row, k]:g} (cost {k + 1}, transition {row}); costs are never negative. Shift"
+            ' them, or count what is good as reward. "lifesafe data check" lists every such transition.'
+        )
 
 
 def _check_offsets(offsets: np.ndarray, terminated: np.ndarray, transitions: int) -> None:

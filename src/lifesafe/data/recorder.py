@@ -81,7 +81,8 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Take a step and keep it.
 
         Raises:
-            DatasetError: If no cost is found, or another number of costs than before.
+            DatasetError: If no cost is found, a cost is negative, or there is another number of costs than before; the
+                episode is then cut.
         """
         try:
             done = self._clipped(action)  # now: the environment may write into it
@@ -160,6 +161,11 @@ class Recorder(gymnasium.Wrapper[Any, Any, Any, Any]):
                 " give a function: Recorder(env, cost=...)."
             )
         costs = as_column(np.array(value).reshape(-1))  # a copy, as of observations
+        if (costs < 0).any():
+            raise DatasetError(
+                f"A step costs {costs.min():g} (cost {costs.argmin() + 1}); costs are never negative. Shift them, or"
+                " count what is good as reward."
+            )
         expected = self._costs or max(len(costs), 1)
         if len(costs) != expected:
             raise DatasetError(f"A step has {len(costs)} costs, those before it {expected}; give the same for each.")

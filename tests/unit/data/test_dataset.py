@@ -148,6 +148,14 @@ def test_a_value_that_is_not_finite_is_named(name: str, value: float) -> None:
         Dataset.from_arrays(**(given | {name: column}))
 
 
+def test_a_cost_below_zero_is_refused_before_anybody_learns_from_it() -> None:
+    made = dataset(3, costs=2)
+    costs = made.costs.copy()
+    costs[1, 1] = -0.5
+    with pytest.raises(DatasetError, match=r"costs -0\.5 \(cost 2, transition 1\); costs are never .* Shift them"):
+        Dataset.from_arrays(**(arrays(made) | {"costs": costs}))
+
+
 @pytest.mark.wrong_shapes
 @pytest.mark.parametrize(
     ("change", "message"),

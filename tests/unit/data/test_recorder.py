@@ -224,6 +224,15 @@ def test_costs_are_numbers(value: Any) -> None:
         recorder.step([0.1])
 
 
+def test_a_step_that_costs_less_than_nothing_is_refused_and_not_kept() -> None:
+    recorder = Recorder(Walk(), cost=lambda before, action, after, info: 1.5 - after[1], keep_cut=True)
+    recorder.reset(seed=0)
+    recorder.step([0.1])
+    with pytest.raises(DatasetError, match=r"A step costs -0\.5 \(cost 1\); costs are never negative. Shift them"):
+        recorder.step([0.1])
+    np.testing.assert_array_equal(recorder.dataset().costs, [[0.5]])
+
+
 def test_every_step_has_the_same_number_of_costs() -> None:
     recorder = Recorder(Walk(), cost=lambda before, action, after, info: np.zeros(int(after[1])))
     recorder.reset(seed=0)

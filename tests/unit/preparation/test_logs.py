@@ -69,10 +69,7 @@ def test_only_the_starts_that_are_luck_are_left_out() -> None:
 def test_a_step_that_costs_less_than_nothing_is_refused(logs: Dataset) -> None:
     costs = logs.costs.copy()
     costs[5] = -0.5
-    message = (
-        r"A logged step costs -0.5 \(cost 1\); costs are never negative. Shift them, or count what is good as reward"
-    )
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(DatasetError, match=r"costs -0.5 \(cost 1, transition 5\); costs are never .* Shift them"):
         problem_from_logs(replace(logs, costs=costs), limits=LIMIT)
 
 
@@ -102,9 +99,8 @@ def test_a_step_that_costs_more_than_is_said_to_be_possible_is_refused(logs: Dat
 
 
 def test_the_second_cost_is_checked_too(logs: Dataset) -> None:
-    two = replace(logs, costs=np.concatenate([logs.costs, logs.costs - 1], axis=1))
-    with pytest.raises(DatasetError, match=r"costs -1 \(cost 2\)"):
-        problem_from_logs(two, limits=(LIMIT, LIMIT))
+    with pytest.raises(DatasetError, match=r"costs -1 \(cost 2, "):
+        replace(logs, costs=np.concatenate([logs.costs, logs.costs - 1], axis=1))
 
 
 def test_what_the_problem_refuses_is_refused_here(logs: Dataset) -> None:

@@ -16,7 +16,7 @@ from lifesafe.data.check.episodes import (
     check_next_observations,
     check_sizes,
 )
-from lifesafe.data.check.finding import SEVERITIES, Finding
+from lifesafe.data.check.finding import SEVERITIES, Finding, found
 from lifesafe.data.check.plane import check_plane
 from lifesafe.data.check.table import tabulate
 from lifesafe.data.check.values import check_finite, check_values
@@ -42,15 +42,15 @@ def check(
     try:
         columns = _columns(source)
     except DatasetError as error:
-        return [Finding(severity="error", code="unreadable", message=str(error))]
+        return [found("error", "unreadable", str(error))]
     limits = _sequence(limits, task.limits if task else None)
     largest_costs = _sequence(largest_costs, task.largest_costs if task else None)
     table, findings = tabulate(columns)
     if table is not None:
         findings += check_sizes(table, task) if task else []
-        ends = check_ends(table, task.horizon if task else None)
-        nonfinite = check_finite(table)
-        findings += ends + nonfinite
+        findings += check_ends(table, task.horizon if task else None)
+        nonfinite = list(check_finite(table))
+        findings += nonfinite
         if not nonfinite:
             findings += check_values(table, largest_costs)
             if len(table.offsets) > 1:

@@ -18,13 +18,14 @@ deviation 0.3, roughness -0.56 to -0.48; no noise at all: share 0.94 to 0.98, ro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from lifesafe._random import generator
-from lifesafe.data.check.finding import Finding
+from lifesafe.data.check.finding import Finding, found
 from lifesafe.data.check.table import Table
 
 _SHARE = 0.4
@@ -43,31 +44,26 @@ class Copying:
     roughness: float
 
 
-def check_copying(table: Table) -> list[Finding]:
+def check_copying(table: Table) -> Iterator[Finding]:
     """Look for noise that lasts from one action to the next."""
-    found = measure_copying(table)
-    if found is None or found.share < _SHARE or found.roughness < _WHITE:
-        return []
-    numbers = f"the previous action explains {found.share:.0%} of what the observation leaves open about an action"
-    if found.roughness > _SMOOTH:
-        return [
-            Finding(
-                severity="note",
-                code="smooth-actions",
-                message=f"Actions change smoothly: {numbers}, and hardly any noise is on top.",
-                advice="Fine if behaviors differ in their parameters; if they share smoothed noise, or actions are"
-                " held for several steps, a policy with a memory may learn to repeat itself. Compare one without.",
-            )
-        ]
-    return [
-        Finding(
-            severity="warning",
-            code="copyable-actions",
-            message=f"The noise in the actions lasts from step to step: {numbers}.",
-            advice="A policy with a memory learns to repeat its last action. Log with white noise, or with noise on"
-            " the parameters of the behavior; or train without past actions.",
+    copying = measure_copying(table)
+    if copying is None or copying.share < _SHARE or copying.roughness < _WHITE:
+        return
+    numbers = f"the previous action explains {copying.share:.0%} of what the observation leaves open about an action"
+    if copying.roughness > _SMOOTH:
+        message = f"Actions change smoothly: {numbers}, and hardly any noise is on top."
+        advice = (
+            "Fine if behaviors differ in their parameters; if they share smoothed noise, or actions are held for"
+            " several steps, a policy with a memory may learn to repeat itself. Compare one without."
         )
-    ]
+        yield found("note", "smooth-actions", message, advice)
+    else:
+        advice = (
+            "A policy with a memory learns to repeat its last action. Log with white noise, or with noise on the"
+            " parameters of the behavior; or train without past actions."
+        )
+        message = f"The noise in the actions lasts from step to step: {numbers}."
+        yield found("warning", "copyable-actions", message, advice)
 
 
 def measure_copying(table: Table) -> Copying | None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int, UInt64
 
 from lifesafe._random import generator
-from lifesafe.data.check.finding import Finding, Severity, first_rows
+from lifesafe.data.check.finding import Finding, Severity, found
 from lifesafe.data.check.table import Table, blocks
 from lifesafe.data.check.values import Spread
 
@@ -34,110 +36,63 @@ class Sizes(Protocol):
     def largest_costs(self) -> tuple[float, ...]: ...
 
 
-def check_sizes(table: Table, task: Sizes) -> list[Finding]:
+def check_sizes(table: Table, task: Sizes) -> Iterator[Finding]:
     """Hold the sizes of a row against those of the task."""
-    found = {"observations": table.observations, "actions": table.actions, "costs": table.costs}
+    columns = {"observations": table.observations, "actions": table.actions, "costs": table.costs}
     wanted = {"observations": task.observations, "actions": task.actions, "costs": len(task.limits)}
-    return [
-        Finding(
-            severity="error",
-            code="other-task",
-            message=f"A row has {array.shape[1]} {name}, those of {task.name} have {wanted[name]}.",
-            advice=f"These are not data of {task.name}; `lifesafe tasks` lists the sizes of all tasks.",
-        )
-        for name, array in found.items()
-        if array.shape[1] != wanted[name]
-    ]
+    for name, array in columns.items():
+        if array.shape[1] != wanted[name]:
+            message = f"A row has {array.shape[1]} {name}, those of {task.name} have {wanted[name]}."
+            advice = f"These are not data of {task.name}; `lifesafe tasks` lists the sizes of all tasks."
+            yield found("error", "other-task", message, advice)
 
 
-def check_ends(table: Table, horizon: int | None) -> list[Finding]:
+def check_ends(table: Table, horizon: int | None) -> Iterator[Finding]:
     """Look at where episodes end."""
     lengths = np.diff(table.offsets)
     if not len(lengths):
-        message = f"None of the {len(table)} rows ends an episode."
         advice = "Set timeouts to 1 at the last step of each episode, or terminals if it ended by itself."
-        return [Finding(severity="error", code="no-end", message=message, advice=advice)]
-    findings = [*_both(table), *_trailing(table)]
+        yield found("error", "no-end", f"None of the {len(table)} rows ends an episode.", advice)
+        return
+    both = table.terminals & table.timeouts
+    if both.any():
+        message = f"{both.sum()} rows end an episode by itself and by its time limit at once."
+        advice = "They count as ended by themselves; keep timeouts only, if the time limit was the reason."
+        yield found("warning", "both-ends", message, advice, both)
+    left = len(table) - int(table.offsets[-1])
+    if left:
+        message = f"The last {left} rows belong to an episode that does not end ({left / len(table):.1%} of all)."
+        advice = "They are left out. If the episode was cut off there, set timeouts to 1 at the last row."
+        yield replace(found("warning", "trailing", message, advice, left), rows=(int(table.offsets[-1]),))
     single = lengths == 1
     if single.any():
-        findings.append(
-            Finding(
-                severity="warning",
-                code="single-step",
-                message=f"{int(single.sum())} of {len(lengths)} episodes have one step only.",
-                advice="Is the end flagged twice, or at the first step of an episode? It belongs to the last one.",
-                count=int(single.sum()),
-                rows=first_rows(single),
-            )
-        )
-    if horizon is not None and (longer := lengths > horizon).any():
-        findings.append(
-            Finding(
-                severity="error",
-                code="horizon",
-                message=f"{int(longer.sum())} of {len(lengths)} episodes exceed the horizon of {horizon} steps;"
-                f" the longest has {int(lengths.max())}.",
-                advice="Some ends are not flagged, or the data are of another task.",
-                count=int(longer.sum()),
-                rows=first_rows(longer),
-            )
-        )
-    if not table.timeouts.any() and len(lengths) > 1 and (lengths == lengths.max()).mean() > 0.5 and not single.all():
-        findings.append(
-            Finding(
-                severity="warning",
-                code="time-limit",
-                message=f"No episode was cut off, yet {(lengths == lengths.max()).mean():.0%} end by themselves after"
-                f" exactly {int(lengths.max())} steps.",
-                advice="Store those ends as timeouts; as terminals they teach critics that the world ends there.",
-            )
-        )
-    return findings
+        message = f"{single.sum()} of {len(lengths)} episodes have one step only."
+        advice = "Is the end flagged twice, or at the first step of an episode? It belongs to the last one."
+        yield found("warning", "single-step", message, advice, single)
+    longest = int(lengths.max())
+    if horizon is not None and longest > horizon:
+        longer = lengths > horizon
+        message = f"{longer.sum()} of {len(lengths)} episodes exceed the horizon of {horizon} steps; the longest has"
+        advice = "Some ends are not flagged, or the data are of another task."
+        yield found("error", "horizon", f"{message} {longest}.", advice, longer)
+    equal = float((lengths == longest).mean())
+    if not table.timeouts.any() and len(lengths) > 1 and equal > 0.5 and not single.all():
+        message = f"No episode was cut off, yet {equal:.0%} end by themselves after exactly {longest} steps."
+        advice = "Store those ends as timeouts; as terminals they teach critics that the world ends there."
+        yield found("warning", "time-limit", message, advice)
 
 
-def _both(table: Table) -> list[Finding]:
-    both = table.terminals & table.timeouts
-    if not both.any():
-        return []
-    return [
-        Finding(
-            severity="warning",
-            code="both-ends",
-            message=f"{int(both.sum())} rows end an episode by itself and by its time limit at once.",
-            advice="They count as ended by themselves; keep timeouts only, if the time limit was the reason.",
-            count=int(both.sum()),
-            rows=first_rows(both),
-        )
-    ]
-
-
-def _trailing(table: Table) -> list[Finding]:
-    left = len(table) - int(table.offsets[-1])
-    if not left:
-        return []
-    return [
-        Finding(
-            severity="warning",
-            code="trailing",
-            message=f"The last {left} rows belong to an episode that does not end ({left / len(table):.1%} of all).",
-            advice="They are left out. If the episode was cut off there, set timeouts to 1 at the last row.",
-            count=left,
-            rows=(int(table.offsets[-1]),),
-        )
-    ]
-
-
-def check_next_observations(table: Table) -> list[Finding]:
+def check_next_observations(table: Table) -> Iterator[Finding]:
     """Compare what was seen after each action with what the next row says was seen before it."""
     if table.next_observations is None or len(table) < 2:
-        return []
+        return
     sd = np.maximum(Spread.of(table.observations).sd, 1e-12)
     inside = ~table.ended[:-1]
     distance = _distances(table, sd)
     broken = inside & (distance > _SAME)
     if not broken.any():
-        return []
-    count, share = int(broken.sum()), float(broken.sum() / inside.sum())
+        return
+    share = float(broken.sum() / inside.sum())
     severity: Severity
     if _repeats(table, sd):
         severity, advice = "error", "next_observations repeat observations; store what was seen after the action."
@@ -147,16 +102,8 @@ def check_next_observations(table: Table) -> list[Finding]:
         severity, advice = "error", "The rows seem not to be in the order of time; store episodes one after another."
     else:
         severity, advice = "warning", "Was noise added to them, or were some rows left out?"
-    return [
-        Finding(
-            severity=severity,
-            code="next-observations",
-            message=f"In {count} rows ({share:.1%}) the next observation is not that of the following row.",
-            advice=advice,
-            count=count,
-            rows=first_rows(broken),
-        )
-    ]
+    message = f"In {broken.sum()} rows ({share:.1%}) the next observation is not that of the following row."
+    yield found(severity, "next-observations", message, advice, broken)
 
 
 def _distances(table: Table, sd: Float[np.ndarray, " o"]) -> Float[np.ndarray, " pairs"]:
@@ -178,25 +125,17 @@ def _repeats(table: Table, sd: Float[np.ndarray, " o"]) -> bool:
     return bool(((np.abs(gap) / sd).max(axis=1) < _SAME).mean() > 0.9)
 
 
-def check_duplicates(table: Table) -> list[Finding]:
+def check_duplicates(table: Table) -> Iterator[Finding]:
     """Look for episodes that are there twice, step by step."""
     keys, lengths = _episode_keys(table), np.diff(table.offsets)
     order = np.lexsort((keys, lengths))
     same = (keys[order][1:] == keys[order][:-1]) & (lengths[order][1:] == lengths[order][:-1])
     again = np.zeros(len(keys), dtype=bool)
     again[np.maximum(order[1:], order[:-1])[same]] = True  # lexsort is stable, so the first one is kept
-    if not again.any():
-        return []
-    return [
-        Finding(
-            severity="warning",
-            code="duplicates",
-            message=f"{int(again.sum())} of {len(keys)} episodes repeat an earlier one, step by step.",
-            advice="Keep one of each: copies count more than once, and may end up on both sides of a split.",
-            count=int(again.sum()),
-            rows=first_rows(again),
-        )
-    ]
+    if again.any():
+        message = f"{again.sum()} of {len(keys)} episodes repeat an earlier one, step by step."
+        advice = "Keep one of each: copies count more than once, and may end up on both sides of a split."
+        yield found("warning", "duplicates", message, advice, again)
 
 
 def _episode_keys(table: Table) -> UInt64[np.ndarray, " e"]:

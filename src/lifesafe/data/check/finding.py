@@ -32,11 +32,11 @@ class Finding:
     """The first transitions (or episodes, if the message speaks of them), counted from 0."""
 
 
-def first_rows(mask: Bool[np.ndarray, " n"]) -> tuple[int, ...]:
-    """Return the first few indices at which a mask is true."""
-    found: list[int] = []
-    for start in range(0, len(mask), 2**16):
-        found += (start + np.flatnonzero(mask[start : start + 2**16])[:_SHOWN]).tolist()
-        if len(found) >= _SHOWN:
-            break
-    return tuple(found[:_SHOWN])
+def found(
+    severity: Severity, code: str, message: str, advice: str = "", at: Bool[np.ndarray, " n"] | int | None = None
+) -> Finding:
+    """Return a finding about the rows (or episodes) where a mask is true, or about so many."""
+    if not isinstance(at, np.ndarray):
+        return Finding(severity=severity, code=code, message=message, advice=advice, count=at)
+    rows = tuple(np.flatnonzero(at)[:_SHOWN].tolist())
+    return Finding(severity=severity, code=code, message=message, advice=advice, count=int(at.sum()), rows=rows)

@@ -16,7 +16,7 @@ from pathlib import Path
 from lifesafe._config import from_plain
 from lifesafe.data.check.checks import check
 from lifesafe.data.check.episodes import Sizes
-from lifesafe.data.check.finding import Finding
+from lifesafe.data.check.finding import Finding, found
 
 _PATIENCE = 600  # seconds of work; two million transitions take a few
 
@@ -39,7 +39,7 @@ def check_in_child(
     )
     if done.returncode == 0:
         return [from_plain(Finding, plain) for plain in json.loads(done.stdout)]
-    return [Finding(severity="error", code="unreadable", message=f"{path} cannot be checked: {_reason(done)}.")]
+    return [found("error", "unreadable", f"{path} cannot be checked: {_reason(done)}.")]
 
 
 def serve() -> None:

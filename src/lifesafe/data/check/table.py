@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from lifesafe.data.check.finding import Finding, first_rows
+from lifesafe.data.check.finding import Finding, found
 
 NEEDED = ("observations", "actions", "rewards", "costs")
 ENDS = ("terminals", "timeouts")
@@ -62,55 +62,52 @@ def blocks(rows: int) -> Iterator[slice]:
 
 def tabulate(columns: Mapping[str, np.ndarray]) -> tuple[Table | None, list[Finding]]:
     """Return the columns as a table, or None where that cannot be, and what was found on the way."""
-    findings = _missing(columns)
+    findings = list(_missing(columns))
     usable = {}
     for name in KNOWN:
         if name in columns:
-            problem, usable[name] = _shaped(name, columns[name])
-            findings += problem
+            problems, usable[name] = _shaped(name, columns[name])
+            findings += problems
     if any(finding.severity == "error" for finding in findings):
         return None, findings
     lengths = {name: len(column) for name, column in usable.items()}
+    now, after = usable["observations"], usable.get("next_observations")
     if len(set(lengths.values())) > 1:
         return None, [*findings, _error("shape", f"The columns have different numbers of rows: {lengths}.")]
-    if not len(usable["rewards"]):
+    if not len(now):
         return None, [*findings, _error("empty", "The columns have no rows.")]
-    now, after = usable["observations"], usable.get("next_observations")
     if after is not None and now.shape != after.shape:
         text = f"observations have shape {now.shape}, next_observations {after.shape}."
         return None, [*findings, _error("shape", text)]
-    flags = {name: _flags(name, usable[name], findings) for name in ENDS if name in usable}
-    nowhere = np.zeros(len(now), dtype=bool)
-    table = Table(
+    ends = {name: usable.get(name, np.zeros(len(now))) for name in ENDS}
+    for name, column in ends.items():
+        with np.errstate(invalid="ignore"):
+            strange = ~((column == 0) | (column == 1))
+        if strange.any():
+            message = f"{name} is neither 0 nor 1 in {strange.sum()} rows; there it counts as 1."
+            findings.append(found("warning", "flags", message, "Store 1 where an episode ends, 0 elsewhere.", strange))
+    return Table(
         **{name: usable[name] for name in NEEDED},
         next_observations=after,
-        terminals=flags.get("terminals", nowhere),
-        timeouts=flags.get("timeouts", nowhere),
-    )
-    return table, findings
+        **{name: np.asarray(column != 0) for name, column in ends.items()},
+    ), findings
 
 
 def _error(code: str, message: str) -> Finding:
-    advice = "Store one row per transition in every column. Nothing else was checked."
-    return Finding(severity="error", code=code, message=message, advice=advice)
+    return found("error", code, message, "Store one row per transition in every column. Nothing else was checked.")
 
 
-def _missing(columns: Mapping[str, np.ndarray]) -> list[Finding]:
-    findings = []
-    absent = [name for name in NEEDED if name not in columns]
-    if absent:
-        findings.append(_error("missing", f"There is no column {', '.join(absent)}."))
+def _missing(columns: Mapping[str, np.ndarray]) -> Iterator[Finding]:
+    if absent := [name for name in NEEDED if name not in columns]:
+        yield _error("missing", f"There is no column {', '.join(absent)}.")
     ends = [name for name in ENDS if name not in columns]
     if len(ends) == 2:
-        findings.append(_error("missing", "There are neither terminals nor timeouts, so no episode ends."))
+        yield _error("missing", "There are neither terminals nor timeouts, so no episode ends.")
     elif ends:
-        message = f"There is no column {ends[0]}; it counts as all 0."
-        findings.append(Finding(severity="note", code="missing", message=message))
+        yield found("note", "missing", f"There is no column {ends[0]}; it counts as all 0.")
     if "next_observations" not in columns:
-        message = "There are no next_observations."
         advice = "They are taken from the following row; the one after an episode's last step stays unknown."
-        findings.append(Finding(severity="note", code="missing", message=message, advice=advice))
-    return findings
+        yield found("note", "missing", "There are no next_observations.", advice)
 
 
 def _shaped(name: str, column: np.ndarray) -> tuple[list[Finding], np.ndarray]:
@@ -126,22 +123,5 @@ def _shaped(name: str, column: np.ndarray) -> tuple[list[Finding], np.ndarray]:
     findings = []
     if column.dtype == np.float16:
         message = f"{name} is stored with half precision, about three digits."
-        findings.append(Finding(severity="note", code="dtype", message=message, advice="Store float32."))
+        findings.append(found("note", "dtype", message, "Store float32."))
     return findings, column[:, 0] if flat else column
-
-
-def _flags(name: str, column: np.ndarray, findings: list[Finding]) -> np.ndarray:
-    with np.errstate(invalid="ignore"):
-        strange = ~((column == 0) | (column == 1))
-    if strange.any():
-        findings.append(
-            Finding(
-                severity="warning",
-                code="flags",
-                message=f"{name} is neither 0 nor 1 in {int(strange.sum())} rows; there it counts as 1.",
-                advice="Store 1 where an episode ends, 0 elsewhere.",
-                count=int(strange.sum()),
-                rows=first_rows(strange),
-            )
-        )
-    return np.asarray(column != 0)

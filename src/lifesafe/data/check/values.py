@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from lifesafe.data.check.finding import Finding, first_rows
+from lifesafe.data.check.finding import Finding, found
 from lifesafe.data.check.table import Table, blocks
 
 _FAR_OUTSIDE = 0.01  # share of the actions outside [-1, 1] from which on they were not meant for it
@@ -18,9 +18,8 @@ _HUGE = 1e6
 _ROUNDING = 1e-5
 
 
-def check_finite(table: Table) -> list[Finding]:
+def check_finite(table: Table) -> Iterator[Finding]:
     """Look for NaN and infinities, also those that float32 would make of large numbers."""
-    findings = []
     for name in ("observations", "actions", "rewards", "costs", "next_observations"):
         column = getattr(table, name)
         if column is None:
@@ -33,29 +32,20 @@ def check_finite(table: Table) -> list[Finding]:
             nan += int(np.isnan(block).sum())
             bad[rows] = ~np.isfinite(block).all(axis=1)
         if bad.any():
-            count = int(bad.sum())
-            findings.append(
-                Finding(
-                    severity="error",
-                    code="nonfinite",
-                    message=f"{name} holds NaN or infinities in {count} of {len(table)} rows ({nan} NaN).",
-                    advice="Find out where they come from, and leave out those episodes. The values were not checked"
-                    " further.",
-                    count=count,
-                    rows=first_rows(bad),
-                )
-            )
-    return findings
+            message = f"{name} holds NaN or infinities in {bad.sum()} of {len(table)} rows ({nan} NaN)."
+            advice = "Find out where they come from, and leave out those episodes. The values were not checked further."
+            yield found("error", "nonfinite", message, advice, bad)
 
 
-def check_values(table: Table, largest_costs: Sequence[float] | None) -> list[Finding]:
+def check_values(table: Table, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
     """Look at each column by itself; all values are finite."""
-    return [
-        *_observations(Spread.of(table.observations)),
-        *_actions(table),
-        *_rewards(table),
-        *_costs(table, largest_costs),
-    ]
+    yield from _observations(Spread.of(table.observations))
+    yield from _actions(table)
+    low, high = float(table.rewards.min()), float(table.rewards.max())
+    if low == high:
+        advice = "No behavior is better than another, so there is nothing to learn. Were they logged?"
+        yield found("warning", "constant-reward", f"All rewards are {low:g}.", advice)
+    yield from _costs(table, largest_costs)
 
 
 @dataclass(frozen=True)
@@ -81,44 +71,23 @@ class Spread:
         return cls(low, high, np.sqrt(np.maximum(variance, 0.0)))
 
 
-def _observations(spread: Spread) -> list[Finding]:
-    findings = []
+def _observations(spread: Spread) -> Iterator[Finding]:
     constant = np.flatnonzero(spread.low == spread.high)
     if len(constant):
-        findings.append(
-            Finding(
-                severity="note",
-                code="constant-observation",
-                message=f"{len(constant)} of {len(spread.low)} observations never change: {_listed(constant)}.",
-                advice="They teach nothing. If they can change on the real system, the data do not cover that.",
-                count=len(constant),
-            )
-        )
+        message = f"{len(constant)} of {len(spread.low)} observations never change: {_listed(constant)}."
+        advice = "They teach nothing. If they can change on the real system, the data do not cover that."
+        yield found("note", "constant-observation", message, advice, len(constant))
     moving = spread.sd[spread.low != spread.high]
     if len(moving) and moving.max() > _SCALES * moving.min():
-        findings.append(
-            Finding(
-                severity="note",
-                code="scales",
-                message=f"The deviations of the observations reach from {moving.min():.3g} to {moving.max():.3g}.",
-                advice="Keep the normalization of observations on, or scale them yourself.",
-            )
-        )
+        message = f"The deviations of the observations reach from {moving.min():.3g} to {moving.max():.3g}."
+        yield found("note", "scales", message, "Keep the normalization of observations on, or scale them yourself.")
     largest = max(np.abs(spread.low).max(), np.abs(spread.high).max())
     if largest > _HUGE:
-        findings.append(
-            Finding(
-                severity="warning",
-                code="huge",
-                message=f"Observations reach {largest:.3g} in size.",
-                advice="Look for counters, clocks or markers such as 1e9 for 'none'; a network needs numbers near 1.",
-            )
-        )
-    return findings
+        advice = "Look for counters, clocks or markers such as 1e9 for 'none'; a network needs numbers near 1."
+        yield found("warning", "huge", f"Observations reach {largest:.3g} in size.", advice)
 
 
-def _actions(table: Table) -> list[Finding]:
-    findings = []
+def _actions(table: Table) -> Iterator[Finding]:
     outside = np.zeros(len(table), dtype=bool)
     saturated = 0
     for rows in blocks(len(table)):
@@ -128,93 +97,49 @@ def _actions(table: Table) -> list[Finding]:
     spread = Spread.of(table.actions)
     if outside.any():
         share = float(outside.mean())
-        findings.append(
-            Finding(
-                severity="error" if share > _FAR_OUTSIDE else "warning",
-                code="action-range",
-                message=f"Actions lie outside [-1, 1] in {int(outside.sum())} rows ({share:.1%}); they range from"
-                f" {spread.low.min():.4g} to {spread.high.max():.4g}.",
-                advice="Scale them by the bounds of the action space, or store what the environment made of them: a"
-                " policy is never able to act so.",
-                count=int(outside.sum()),
-                rows=first_rows(outside),
-            )
+        message = (
+            f"Actions lie outside [-1, 1] in {outside.sum()} rows ({share:.1%}); they range from"
+            f" {spread.low.min():.4g} to {spread.high.max():.4g}."
         )
+        advice = (
+            "Scale them by the bounds of the action space, or store what the environment made of them: a policy is"
+            " never able to act so."
+        )
+        yield found("error" if share > _FAR_OUTSIDE else "warning", "action-range", message, advice, outside)
     elif saturated > _SATURATED * table.actions.size:
-        findings.append(
-            Finding(
-                severity="note",
-                code="saturated",
-                message=f"{saturated / table.actions.size:.0%} of the actions lie at -1 or 1.",
-                advice="A Gaussian policy acts in between; if that matters, look at how well it imitates.",
-                count=saturated,
-            )
-        )
+        message = f"{saturated / table.actions.size:.0%} of the actions lie at -1 or 1."
+        advice = "A Gaussian policy acts in between; if that matters, look at how well it imitates."
+        yield found("note", "saturated", message, advice, saturated)
     constant = np.flatnonzero(spread.low == spread.high)
     if len(constant):
-        findings.append(
-            Finding(
-                severity="warning",
-                code="constant-action",
-                message=f"{len(constant)} of {len(spread.low)} actions never change: {_listed(constant)}.",
-                advice="What they do cannot be learned. Leave them out, or log behaviors that use them.",
-                count=len(constant),
-            )
-        )
-    return findings
+        message = f"{len(constant)} of {len(spread.low)} actions never change: {_listed(constant)}."
+        advice = "What they do cannot be learned. Leave them out, or log behaviors that use them."
+        yield found("warning", "constant-action", message, advice, len(constant))
 
 
-def _rewards(table: Table) -> list[Finding]:
-    low, high = float(table.rewards.min()), float(table.rewards.max())
-    if low != high:
-        return []
-    message = f"All rewards are {low:g}."
-    advice = "No behavior is better than another, so there is nothing to learn. Were they logged?"
-    return [Finding(severity="warning", code="constant-reward", message=message, advice=advice)]
-
-
-def _costs(table: Table, largest_costs: Sequence[float] | None) -> list[Finding]:
-    findings = []
-    several = table.costs.shape[1] > 1
-    if largest_costs is not None and len(largest_costs) != table.costs.shape[1]:
-        message = (
-            f"There are {table.costs.shape[1]} costs a row, and {len(largest_costs)} largest costs to hold them to."
-        )
-        findings.append(Finding(severity="error", code="cost-count", message=message, advice="Give one per cost."))
+def _costs(table: Table, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
+    number = table.costs.shape[1]
+    if largest_costs is not None and len(largest_costs) != number:
+        message = f"There are {number} costs a row, and {len(largest_costs)} largest costs to hold them to."
+        yield found("error", "cost-count", message, "Give one per cost.")
         largest_costs = None
-    for index in range(table.costs.shape[1]):
-        cost, name = table.costs[:, index], f"cost {index + 1}" if several else "costs"
+    for index in range(number):
+        cost, name = table.costs[:, index], f"cost {index + 1}" if number > 1 else "costs"
         negative = cost < 0
         if negative.any():
-            findings.append(
-                Finding(
-                    severity="error",
-                    code="negative-cost",
-                    message=f"{name}: {int(negative.sum())} rows are negative, down to {float(cost.min()):.4g}.",
-                    advice="A limit bounds the sum of costs from above; shift them, or count them as rewards.",
-                    count=int(negative.sum()),
-                    rows=first_rows(negative),
-                )
+            message = f"{name}: {negative.sum()} rows are negative, down to {float(cost.min()):.4g}."
+            advice = "A limit bounds the sum of costs from above; shift them, or count them as rewards."
+            yield found("error", "negative-cost", message, advice, negative)
+        if largest_costs is not None and (above := cost > largest_costs[index] * (1 + _ROUNDING)).any():
+            message = (
+                f"{name}: {above.sum()} rows exceed {largest_costs[index]:g}, the largest cost of one step; the largest"
+                f" is {float(cost.max()):.4g}."
             )
-        if largest_costs is not None:
-            above = cost > largest_costs[index] * (1 + _ROUNDING)
-            if above.any():
-                findings.append(
-                    Finding(
-                        severity="error",
-                        code="large-cost",
-                        message=f"{name}: {int(above.sum())} rows exceed {largest_costs[index]:g}, the largest cost of"
-                        f" one step; the largest is {float(cost.max()):.4g}.",
-                        advice="The guarantee needs that bound. Clip them, or give the true largest cost.",
-                        count=int(above.sum()),
-                        rows=first_rows(above),
-                    )
-                )
+            advice = "The guarantee needs that bound. Clip them, or give the true largest cost."
+            yield found("error", "large-cost", message, advice, above)
         if not cost.any():
-            message = f"{name}: nothing ever cost anything."
             advice = "A policy cannot learn what to avoid. Were costs logged? Gymnasium keeps them in info['cost']."
-            findings.append(Finding(severity="warning", code="no-cost", message=message, advice=advice))
-    return findings
+            yield found("warning", "no-cost", f"{name}: nothing ever cost anything.", advice)
 
 
 def _listed(indices: np.ndarray) -> str:
