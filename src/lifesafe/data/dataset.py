@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from lifesafe._random import generator
 from lifesafe.data.episode import Episode
 from lifesafe.data.summary import Summary, summarize
 from lifesafe.errors import DatasetError
@@ -68,14 +67,14 @@ class Dataset:
         nobody knows how that episode went on (`lifesafe data check` counts them).
 
         Args:
-            observations: What was seen before each action, (n, o); (n,) if there is one number.
-            actions: What was done, (n, a); (n,) if there is one number.
-            rewards: What each step earned, (n,) or (n, 1).
-            costs: What each step cost, (n,) or (n, k).
-            terminals: Whether the episode ended by itself at this step, (n,) or (n, 1).
-            timeouts: Whether it was cut off at this step, (n,) or (n, 1).
-            next_observations: What was seen after each action, like observations. Without them an episode's last
-                step has the observation it began with as its next one, which only matters to methods that bootstrap.
+            observations: (n, o); like actions, (n,) if there is one number.
+            actions: (n, a).
+            rewards: (n,); like the ends, or (n, 1).
+            costs: (n,) or (n, k).
+            terminals: Whether the episode ended by itself at this step, (n,).
+            timeouts: Whether it was cut off at this step, (n,).
+            next_observations: Like observations. Without them an episode's last step has the observation it began with
+                as its next one, which only matters to methods that bootstrap.
 
         Raises:
             DatasetError: If the arrays do not fit together, hold no whole episode, NaN, infinities or negative costs.
@@ -204,21 +203,6 @@ class Dataset:
             offsets=np.concatenate([[0], np.cumsum(self.lengths[chosen])]),
             terminated=self.terminated[chosen],
         )
-
-    def split(self, fraction: float, *, seed: int) -> tuple[Self, Self]:
-        """Return two datasets of whole episodes, the second with the given fraction of them, drawn at random.
-
-        Raises:
-            DatasetError: If one of the two would be empty.
-        """
-        held_out = round(fraction * len(self)) if 0 < fraction < 1 else 0
-        if not 1 <= held_out < len(self):
-            raise DatasetError(
-                f"A fraction of {fraction} of {len(self)} episodes leaves one side empty;"
-                " give one between 0 and 1 that leaves at least one episode on each."
-            )
-        order = generator(seed, "split").permutation(len(self))
-        return self.select(np.sort(order[held_out:])), self.select(np.sort(order[:held_out]))
 
 
 def as_column(values: Any) -> np.ndarray:

@@ -124,7 +124,7 @@ def _fetch(path: Path, sources: Sequence[str], report: Report, patience: float) 
             continue
         with part.open("rb") as stream:
             os.fsync(stream.fileno())
-        _beside(path).unlink(missing_ok=True)  # the digest of the old file must not be held against the new one
+        _digest_file(path).unlink(missing_ok=True)  # or the old digest would be held against the new file
         part.replace(path)
         sync_directory(path.parent)
         _note_digest(path)
@@ -207,11 +207,6 @@ def _receive(path: Path, address: str, report: Report) -> tuple[Path, str | None
             part.unlink(missing_ok=True)
         length = answer.headers["Content-Length"] or ""
         total = size + int(length) if length.isdecimal() else None
-        if total is not None and total - size > (free := shutil.disk_usage(path.parent).free):
-            raise DatasetError(
-                f"needs {(total - size) / 1e6:.1f} MB more, and the disk of {path.parent} has {free / 1e6:.1f} MB left;"
-                " make room or give another directory"
-            )
         with part.open("ab", buffering=0) as file:
             report(Progress(doing="downloading", done=size, total=total))
             for block in _blocks(answer):
@@ -274,7 +269,7 @@ def _blocks(answer: Any) -> Iterator[bytes]:
 
 def _check_unchanged(path: Path) -> None:
     """Refuse a file that is not the one that was fetched; one that was put there by hand is checked and noted."""
-    note = _beside(path)
+    note = _digest_file(path)
     if not note.exists():
         _check_content(path, "Delete it, or fetch it again with --force.")
         with contextlib.suppress(OSError):  # a directory of others, which we may only read
@@ -297,9 +292,9 @@ def _check_content(path: Path, advice: str) -> None:
         raise DatasetError(f"{path} has no {', '.join(missing)}. {advice}")
 
 
-def _beside(path: Path) -> Path:
+def _digest_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
 def _note_digest(path: Path) -> None:
-    write_atomic(_beside(path), f"{sha256_file(path)}  {path.name}\n")
+    write_atomic(_digest_file(path), f"{sha256_file(path)}  {path.name}\n")

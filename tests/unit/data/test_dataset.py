@@ -43,33 +43,6 @@ def test_a_mask_selects_where_it_is_true(made: Dataset, data: st.DataObject) -> 
     assert made.select(mask).fingerprint == made.select(np.flatnonzero(mask)).fingerprint
 
 
-@given(st.integers(2, 30), st.floats(0.05, 0.95), st.integers(0, 1000))
-def test_a_split_has_every_episode_once(episodes: int, fraction: float, seed: int) -> None:
-    made = dataset(episodes, longest=3)
-    held_out = round(fraction * episodes)
-    if not 1 <= held_out < episodes:
-        with pytest.raises(DatasetError, match="leaves one side empty"):
-            made.split(fraction, seed=seed)
-        return
-    kept, other = made.split(fraction, seed=seed)
-    assert len(other) == held_out
-    both = np.concatenate([kept.returns, other.returns])
-    np.testing.assert_array_equal(np.unique(both, axis=0), np.unique(made.returns, axis=0))
-    assert kept.transitions + other.transitions == made.transitions
-
-
-def test_a_split_depends_on_its_seed_alone() -> None:
-    made = dataset(40)
-    first, again, other = (made.split(0.5, seed=seed)[1].fingerprint for seed in (0, 0, 1))
-    assert first == again != other
-
-
-@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.5, 2.0, float("nan")])
-def test_a_split_leaves_something_on_each_side(fraction: float) -> None:
-    with pytest.raises(DatasetError, match="leaves one side empty"):
-        dataset(10).split(fraction, seed=0)
-
-
 @given(datasets())
 def test_episodes_add_up_to_the_columns(made: Dataset) -> None:
     assert sum(made.lengths) == made.transitions == sum(len(episode) for episode in made)

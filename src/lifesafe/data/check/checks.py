@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from lifesafe.data.check.copying import check_copying
-from lifesafe.data.check.episodes import (
-    Sizes,
-    check_duplicates,
-    check_ends,
-    check_next_observations,
-    check_sizes,
-)
+from lifesafe.data.check.episodes import Sizes, check_duplicates, check_ends, check_next_observations, check_sizes
 from lifesafe.data.check.finding import SEVERITIES, Finding, found
 from lifesafe.data.check.plane import check_plane
 from lifesafe.data.check.table import tabulate

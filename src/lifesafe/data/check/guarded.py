@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from lifesafe._config import from_plain
 from lifesafe.data.check.checks import check
@@ -19,21 +21,15 @@ from lifesafe.data.check.episodes import Sizes
 from lifesafe.data.check.finding import Finding, found
 
 _PATIENCE = 600  # seconds of work; two million transitions take a few
+_SIZES = ("name", "observations", "actions", "horizon", "limits", "largest_costs")
 
 
 def check_in_child(
-    path: str | Path,
-    *,
-    limits: Sequence[float] | None = None,
-    largest_costs: Sequence[float] | None = None,
-    task: Sizes | None = None,
+    path: str | Path, *, limits: Sequence[float] | None = None, task: Sizes | None = None
 ) -> list[Finding]:
-    """Return what `check` finds in a file; if reading it crashes or does not end, that is the finding.
-
-    The arguments are those of `check`.
-    """
-    sizes = {field.name: getattr(task, field.name) for field in fields(_Sizes)} if task else None
-    order = {"path": str(path), "limits": limits, "largest_costs": largest_costs, "task": sizes}
+    """Return what `check` finds in a file; if reading it crashes or does not end, that is the finding."""
+    sizes = {name: getattr(task, name) for name in _SIZES} if task else None
+    order = {"path": str(path), "limits": limits, "task": sizes}
     done = subprocess.run(
         [sys.executable, "-P", "-m", "lifesafe.data.check"], input=json.dumps(order).encode(), capture_output=True
     )
@@ -46,21 +42,8 @@ def serve() -> None:
     """Do what standard input asks for, as the child."""
     _limit_resources()
     order = json.loads(sys.stdin.read())
-    sizes = from_plain(_Sizes, order["task"]) if order["task"] else None
-    findings = check(order["path"], limits=order["limits"], largest_costs=order["largest_costs"], task=sizes)
-    print(json.dumps([asdict(finding) for finding in findings]))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Sizes:
-    """What goes through the pipe of a task."""
-
-    name: str
-    observations: int
-    actions: int
-    horizon: int
-    limits: tuple[float, ...]
-    largest_costs: tuple[float, ...]
+    task: Any = SimpleNamespace(**order["task"]) if order["task"] else None
+    print(json.dumps([asdict(finding) for finding in check(order["path"], limits=order["limits"], task=task)]))
 
 
 def _limit_resources() -> None:
@@ -79,6 +62,4 @@ def _reason(done: subprocess.CompletedProcess[bytes]) -> str:
     if done.returncode < 0:
         return f"it crashes the HDF5 library ({signal.Signals(-done.returncode).name}), so it is damaged"
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    return (
-        "there is not enough memory for it" if last.startswith("MemoryError") or "_ArrayMemoryError" in last else last
-    )
+    return "there is not enough memory for it" if "MemoryError" in last else last
