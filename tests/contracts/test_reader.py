@@ -97,18 +97,7 @@ def test_the_dataset_comes_through_unchanged(way: Way, costs: int, tmp_path: Pat
     np.testing.assert_array_equal(through.returns, made.returns)
 
 
-def test_episodes_of_one_step_come_through(way: Way, tmp_path: Path) -> None:
-    made = dataset(5, longest=1)
+@pytest.mark.parametrize(("episodes", "longest"), [(5, 1), (1, 12)])
+def test_single_steps_and_single_episodes_come_through(way: Way, episodes: int, longest: int, tmp_path: Path) -> None:
+    made = dataset(episodes, longest=longest)
     assert way(made, tmp_path).fingerprint == made.fingerprint
-
-
-def test_a_single_episode_comes_through(way: Way, tmp_path: Path) -> None:
-    made = dataset(1)
-    assert way(made, tmp_path).fingerprint == made.fingerprint
-
-
-def test_what_came_through_can_be_worked_with(way: Way, tmp_path: Path) -> None:
-    made = dataset(12)
-    train, held_out = way(made, tmp_path).split(0.25, seed=0)
-    expected = made.split(0.25, seed=0)
-    assert (train.fingerprint, held_out.fingerprint) == tuple(half.fingerprint for half in expected)

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lifesafe.data import Dataset, read_columns, read_dsrl, read_source, write_dsrl
+from lifesafe.data.check import check
 from lifesafe.data.dsrl import COLUMNS
 from lifesafe.errors import DatasetError
 from logs import dataset, datasets
@@ -151,95 +152,67 @@ def test_what_is_wrong_with_the_values_names_the_file(path: Path) -> None:
         read_dsrl(path)
 
 
-def link(file: h5py.File) -> None:
-    file["observations"] = h5py.ExternalLink("other.hdf5", "/observations")
-
-
-def soft_link(file: h5py.File) -> None:
-    file["observations"] = h5py.SoftLink("/observations")
-
-
-def group(file: h5py.File) -> None:
-    file.create_group("observations")
-
-
-def text(file: h5py.File) -> None:
-    file["observations"] = ["left", "right"]
-
-
-def compound(file: h5py.File) -> None:
-    file["observations"] = np.zeros(3, dtype=[("x", "f4"), ("y", "f4")])
-
-
-def ragged(file: h5py.File) -> None:
-    file.create_dataset("observations", (3,), dtype=h5py.vlen_dtype(np.float32))
-
-
-def scalar(file: h5py.File) -> None:
-    file["observations"] = 1.0
-
-
-def nothing(file: h5py.File) -> None:
-    file["observations"] = h5py.Empty("f4")
-
-
-def external(file: h5py.File) -> None:
-    file.create_dataset("observations", (2,), "f4", external=[("/etc/hostname", 0, 8)])
-
-
-def virtual(file: h5py.File) -> None:
+def virtual(file: h5py.File, name: str) -> None:
     layout = h5py.VirtualLayout((2,), "f4")
     layout[:] = h5py.VirtualSource("other.hdf5", "observations", (2,))
-    file.create_virtual_dataset("observations", layout)
+    file.create_virtual_dataset(name, layout)
 
 
-def huge(file: h5py.File) -> None:
-    file.create_dataset("observations", (10**12, 27), "f4", chunks=(1024, 27), compression="gzip")
+def loop(file: h5py.File, name: str) -> None:
+    file[name], file["b"] = h5py.SoftLink("/b"), h5py.SoftLink(f"/{name}")
 
 
-def huge_contiguous(file: h5py.File) -> None:
-    file.create_dataset("observations", (10**12,), "f4")
+def stored(value: object) -> Callable[[h5py.File, str], None]:
+    return lambda file, name: file.__setitem__(name, value)
 
 
-def overflowing(file: h5py.File) -> None:
-    file.create_dataset("observations", (2**62, 2**40), "f4", chunks=(1, 1))
+def shaped(shape: tuple[int, ...], dtype: object = "f4", **options: Any) -> Callable[[h5py.File, str], None]:
+    return lambda file, name: file.create_dataset(name, shape, dtype=dtype, **options)
 
 
-def huge_chunk(file: h5py.File) -> None:
-    file.create_dataset("observations", (4,), "f4", chunks=(2**29,), maxshape=(None,))
+HOSTILE: dict[str, tuple[Callable[[h5py.File, str], None], str]] = {
+    "link": (stored(h5py.ExternalLink("/etc/hostname", "/observations")), "is a link to another place"),
+    "soft link": (stored(h5py.SoftLink("/nowhere")), "is a link to another place"),
+    "loop": (loop, "is a link to another place"),
+    "group": (lambda file, name: file.create_group(name), "not an array of numbers"),
+    "text": (stored(["left", "right"]), "not an array of numbers"),
+    "compound": (shaped((3,), [("x", "f4"), ("y", "f4")]), "not an array of numbers"),
+    "ragged": (shaped((3,), h5py.vlen_dtype(np.float32)), "not an array of numbers"),
+    "reference": (shaped((3,), h5py.ref_dtype), "not an array of numbers"),
+    "complex": (stored(np.zeros(9, dtype=complex)), "not an array of numbers"),
+    "scalar": (stored(1.0), "not an array of numbers"),
+    "nothing": (stored(h5py.Empty("f4")), "not an array of numbers"),
+    "external": (shaped((2,), external=[("/etc/hostname", 0, 8)]), "in other files"),
+    "virtual": (virtual, "in other files"),
+    "huge": (
+        shaped((10**12, 27), chunks=(1024, 27), compression="gzip"),
+        r"\(1000000000000, 27\).*has only 0 bytes",
+    ),
+    "huge and contiguous": (shaped((10**12,)), "has only 0 bytes"),
+    "overflowing": (shaped((2**62, 2**40), chunks=(1, 1)), "has only 0 bytes"),
+    "huge chunk": (shaped((4,), chunks=(2**29,), maxshape=(None,)), "has only 0 bytes"),
+    "wide": (shaped((100, 2**30), chunks=(1, 2**16)), "has only 0 bytes"),
+    "many axes": (shaped((2,) * 30, chunks=(1,) * 30), "has only 0 bytes"),
+}
 
 
-def empty(file: h5py.File) -> None:
-    file["weather"] = np.zeros(3)
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (link, "is a link to another place"),
-        (soft_link, "is a link to another place"),
-        (group, "not an array of numbers"),
-        (text, "not an array of numbers"),
-        (compound, "not an array of numbers"),
-        (ragged, "not an array of numbers"),
-        (scalar, "not an array of numbers"),
-        (nothing, "not an array of numbers"),
-        (external, "in other files"),
-        (virtual, "in other files"),
-        (huge, r"shape \(1000000000000, 27\).*has only 0 bytes"),
-        (huge_contiguous, "has only 0 bytes"),
-        (overflowing, "has only 0 bytes"),
-        (huge_chunk, "has only 0 bytes"),
-        (empty, "none of the columns of DSRL's layout"),
-    ],
-)
-def test_a_hostile_file_is_refused(path: Path, make: Callable[[h5py.File], None], message: str) -> None:
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_file_is_refused_and_found_by_a_check(path: Path, kind: str) -> None:
+    make, message = HOSTILE[kind]
     with h5py.File(path, "w") as file:
-        make(file)
-    with pytest.raises(DatasetError, match=rf"logs.hdf5.*{message}"):
+        make(file, "observations")
+    for read in (read_columns, read_dsrl):
+        with pytest.raises(DatasetError, match=rf"logs.hdf5.*{message}"):
+            read(path)
+    (finding,) = check(path)
+    assert (finding.severity, finding.code) == ("error", "unreadable")
+
+
+def test_a_file_of_something_else_says_so(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["weather"] = np.zeros(3)
+    with pytest.raises(DatasetError, match="none of the columns of DSRL's layout"):
         read_columns(path)
-    with pytest.raises(DatasetError, match=message):
-        read_dsrl(path)
 
 
 def test_more_than_fits_into_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
