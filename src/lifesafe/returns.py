@@ -61,7 +61,7 @@ def per_cost(name: str, values: float | Sequence[float], costs: int | None = Non
         numbers = np.atleast_1d(values)
     except ValueError:  # rows of different lengths
         numbers = np.empty((0, 0))
-    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
+    if numbers.ndim != 1 or numbers.dtype.kind not in "fiu" or np.isnan(numbers).any():
         raise ConfigError(f"{name} must be a number, or a sequence with one number per cost; got {values!r}.")
     found = tuple(float(number) for number in numbers)
     if costs is None or len(found) == costs:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from lifesafe.errors import ConfigError
-from lifesafe.returns import Returns, return_names
+from lifesafe.returns import Returns, per_cost, return_names
 
 LEVELS = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """The quantiles that are kept: both extremes, the tails, the quartiles and the median."""
@@ -19,15 +18,7 @@ _HEADINGS = ("least", "5 %", "25 %", "median", "75 %", "95 %", "most")
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What a dataset holds, episode by episode.
-
-    Examples:
-        >>> rewards, costs = np.array([10.0, 20.0, 30.0]), np.array([0.0, 5.0, 50.0])
-        >>> lengths, fallen = np.array([100, 100, 40]), np.array([False, False, True])
-        >>> summary = summarize(np.column_stack([rewards, costs]), lengths, fallen, limits=20.0)
-        >>> summary.safe_episodes, summary.best
-        (2, Returns(reward=20.0, costs=(5.0,)))
-    """
+    """What a dataset holds, episode by episode."""
 
     episodes: int
     """How many there are."""
@@ -86,10 +77,11 @@ def summarize(
     """Return the summary of episodes with the given returns (the reward first), lengths and kinds of end.
 
     Raises:
-        ConfigError: If there is not one limit per cost.
+        ConfigError: If the limits are no numbers, or not as many as there are costs.
     """
     rewards, costs = returns[:, 0], returns[:, 1:]
-    kept = None if limits is None else costs <= checked_limits(limits, costs.shape[1])
+    known = None if limits is None else per_cost("limits", limits, costs.shape[1])
+    kept = None if known is None else costs <= known
     safe = None if kept is None else np.flatnonzero(kept.all(axis=1))
     best = None if safe is None or not len(safe) else returns[safe[np.argmax(rewards[safe])]]
     return Summary(
@@ -99,25 +91,11 @@ def summarize(
         rewards=_levels(rewards),
         costs=tuple(_levels(cost) for cost in costs.T),
         terminated=float(terminated.mean()),
-        limits=None if limits is None else tuple(checked_limits(limits, costs.shape[1]).tolist()),
+        limits=known,
         under=None if kept is None else tuple(kept.mean(axis=0).tolist()),
         safe_episodes=None if safe is None else len(safe),
         best=None if best is None else Returns(best[0], best[1:]),
     )
-
-
-def checked_limits(limits: float | Sequence[float], costs: int) -> Float[np.ndarray, " k"]:
-    """Return limits as an array, one per cost.
-
-    Raises:
-        ConfigError: If their number is not that of the costs, or one is not a number.
-    """
-    values = np.atleast_1d(np.asarray(limits, dtype=np.float64))
-    if values.shape != (costs,):
-        raise ConfigError(f"Got {values.size} limits for {costs} costs; give one limit per cost.")
-    if np.isnan(values).any():
-        raise ConfigError(f"A limit must be a number; got {limits}.")
-    return values
 
 
 def _levels(values: np.ndarray) -> tuple[float, ...]:

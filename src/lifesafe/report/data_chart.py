@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from lifesafe.data import Dataset
-from lifesafe.data.summary import checked_limits
 from lifesafe.report.picture import Sheet, write_picture
 from lifesafe.report.svg import HALF, WIDE, Chart, Sign, padded
 from lifesafe.report.wording import number
-from lifesafe.returns import return_names
+from lifesafe.returns import per_cost, return_names
 
 _BINS = 40
 _SIDE = 56.0  # room for the distribution of each return
@@ -120,7 +119,5 @@ def _lines(limits: float | Sequence[float] | None, costs: int) -> list[tuple[flo
     if limits is None or np.size(limits) == 0:
         return None
     if costs == 1:
-        values = tuple(sorted(float(limit) for limit in np.atleast_1d(limits)))
-        checked_limits(values, len(values))
-        return [values]
-    return [(float(limit),) for limit in checked_limits(limits, costs)]
+        return [tuple(sorted(per_cost("limits", limits)))]
+    return [(limit,) for limit in per_cost("limits", limits, costs)]

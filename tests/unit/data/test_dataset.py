@@ -193,5 +193,5 @@ def test_the_text_says_what_it_holds() -> None:
 
 
 def test_a_summary_asks_for_one_limit_per_cost() -> None:
-    with pytest.raises(ConfigError, match="2 limits for 1 costs"):
+    with pytest.raises(ConfigError, match="2 numbers as limits for 1 costs"):
         dataset(3).summary((1.0, 2.0))

@@ -6,7 +6,6 @@ from hypothesis import given
 
 from lifesafe.data import Dataset
 from lifesafe.data.summary import LEVELS
-from lifesafe.errors import ConfigError
 from lifesafe.returns import Returns
 from logs import dataset, datasets, plane
 
@@ -73,8 +72,3 @@ def test_it_prints_as_a_table() -> None:
 def test_it_prints_numbers_of_any_size(scale: float) -> None:
     made = plane([(scale * 1.5, scale), (scale * 2.5, scale)])
     assert len({len(line) for line in str(made.summary()).splitlines()[2:]}) == 1
-
-
-def test_a_limit_is_a_number() -> None:
-    with pytest.raises(ConfigError, match="must be a number"):
-        dataset(3).summary(float("nan"))

@@ -256,7 +256,7 @@ def test_arguments_are_checked_before_anything_is_written(tmp_path: Path, monkey
     ("config", "message"),
     [
         (small_config(scaling="Data"), r"scaling = 'Data' is not one of 'data', 'osrl'\. Did you mean 'data'\?"),
-        (small_config(sampling="uniform"), "sampling = 'uniform' is not one of 'mild', 'even', 'osrl'"),
+        (small_config(sampling="uniform"), "sampling = 'uniform' is not one of 'even', 'mild', 'osrl'"),
         (small_config(cost_weight=0.1, cost_model="shared"), "cost_model = 'shared' is not one of .* 'share'"),
         (small_config(augmentation=AugmentationConfig(fraction=0.3, rule="Front")), "rule = 'Front' is not one of"),
         (small_config(clip=math.inf), "clip = inf is not a finite number"),

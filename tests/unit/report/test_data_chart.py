@@ -54,8 +54,8 @@ def test_the_legend_names_what_is_there() -> None:
 def test_every_cost_has_a_panel() -> None:
     drawn = dataset_svg(dataset(30, costs=2), (3.0, 2.0), "A <title>")
     assert all(f">{words}<" in drawn for words in ("cost 1 return", "cost 2 return", "A &lt;title&gt;"))
-    with pytest.raises(ConfigError, match="1 limits for 2 costs"):
-        dataset_svg(dataset(30, costs=2), 3.0)
+    with pytest.raises(ConfigError, match="3 numbers as limits for 2 costs"):
+        dataset_svg(dataset(30, costs=2), (3.0, 2.0, 1.0))
 
 
 @pytest.mark.parametrize("made", [plane([(5.0, 0.0)]), plane([(0.0, 0.0)] * 3), dataset(4000, longest=1)])

@@ -20,17 +20,7 @@ _BLOCK = 2**16  # rows looked at together: columns may be larger than the memory
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
-    """Columns that fit together; their values may still be anything.
-
-    Attributes:
-        observations: What was seen before each action.
-        actions: What was done.
-        rewards: What each step earned.
-        costs: What each step cost, one column per cost.
-        next_observations: What was seen after each action, if the file has it.
-        terminals: Whether the episode ended by itself.
-        timeouts: Whether it was cut off.
-    """
+    """Columns that fit together, named as in `Dataset`; their values may still be anything."""
 
     observations: Shaped[np.ndarray, "n o"]
     actions: Shaped[np.ndarray, "n a"]
