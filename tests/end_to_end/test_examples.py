@@ -35,6 +35,6 @@ def test_a_policy_is_trained_and_a_target_found(name: str, tmp_path: Path) -> No
     assert "target=Returns(" in run(name, tmp_path)
 
 
-def test_every_example_is_run_here() -> None:
+def test_every_example_is_run_here_or_in_test_nano() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names == {"quick_start.py", "external_system.py", "custom_task.py", "read_journal.py"}
+    assert names - {"nano.py"} == {"quick_start.py", "external_system.py", "custom_task.py", "read_journal.py"}
