@@ -336,7 +336,7 @@ Trial = namedtuple("Trial", "number stage center scout tickets charge is_new")  
 
 
 class Bet:
-    """Bets that a target keeps its limits. If it does not, one of them ever wins with probability `level` at most."""
+    """Bets that a target keeps its limits, one for each cost. If it does not, all ever win with probability `level`."""
 
     def __init__(self, H, level):
         self.H, self.log_wanted, self.won = H, -math.log(level), np.zeros(len(H), bool)
@@ -411,7 +411,7 @@ class Search:
         return np.mean(self.own[z], axis=0)[1:] / self.limits
 
     def best(self):
-        """The target to operate: admitted, known by episodes of its own, and with the most reward for sure."""
+        """Return the target to operate: admitted, known by its own episodes, and with the most reward for sure."""
         known = [z for z in self.own if z in self.admitted and len(self.own[z]) >= 8 and max(self.mean_costs(z)) <= 1]
         if not known:
             return None
