@@ -11,13 +11,13 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS      ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check slow bench coverage planes mutation theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke tutorials docs clean
+.PHONY: help demo test check slow dist install bench coverage planes mutation theorem1 soak bench-cdt bench-rollout bench-baselines bench-smoke tutorials docs clean
 
 help:  ## list the commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-15s  %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.core  ## live a whole life on the embedded task and write its report
+demo: $(VENV)/.train  ## live a whole life on the embedded task and write its report
 	$(BIN)/lifesafe demo
 
 test: $(VENV)/.dev  ## run the tests (the slow ones excepted)
@@ -32,6 +32,12 @@ check: $(VENV)/.dev  ## lint, formatting, types, layers, examples in the docs
 
 slow: $(VENV)/.dev  ## run the statistical and exhaustive tests
 	$(BIN)/python -m pytest -n auto -m slow
+
+dist: $(VENV)/.build  ## build the wheel and the source distribution into dist/
+	$(BIN)/hatchling build
+
+install: $(VENV)/.dev  ## install both into empty environments, with and without extras, and use them
+	$(BIN)/python -m pytest -q -s -m slow tests/end_to_end/test_install.py
 
 bench: $(VENV)/.dev .venv-rivals/.installed  ## time the search beside SafeOpt's, and count what runs in it
 	$(BIN)/python benchmarks/search.py
@@ -61,7 +67,7 @@ bench-rollout: $(VENV)/.dev .venv-osrl/.installed  ## time evaluation beside OSR
 bench-baselines: $(VENV)/.dev .venv-osrl/.installed  ## time the baselines beside OSRL's
 	$(BIN)/python benchmarks/baselines.py
 
-bench-smoke: $(VENV)/.core  ## run every method of the comparison for a moment, and print the table
+bench-smoke: $(VENV)/.train  ## run every method of the comparison for a moment, and print the table
 	$(BIN)/lifesafe bench run smoke
 	$(BIN)/lifesafe bench table runs/bench-smoke
 
@@ -95,15 +101,15 @@ $(VENV)/.build: constraints.txt | $(BIN)/python
 	$(PIP) hatchling editables
 	@touch $@
 
-$(VENV)/.core: pyproject.toml constraints.txt $(VENV)/.build
-	$(PIP) --no-build-isolation --editable .
+$(VENV)/.train: pyproject.toml constraints.txt $(VENV)/.build
+	$(PIP) --no-build-isolation --editable '.[train]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt $(VENV)/.build
 	$(PIP) --no-build-isolation --editable '.[dev]'
 	$(PIP) --no-deps bullet-safety-gym  # it pins an old gymnasium and runs on the new one
-	@touch $@ $(VENV)/.core
+	@touch $@ $(VENV)/.train
 
 $(VENV)/.docs: pyproject.toml constraints.txt $(VENV)/.build
 	$(PIP) --no-build-isolation --editable '.[docs]'
-	@touch $@ $(VENV)/.core
+	@touch $@

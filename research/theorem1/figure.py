@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from lifesafe.errors import ConfigError
-from lifesafe.lab.figures import LARGE, NORMAL, SMALL
+from lifesafe.lab.figures.saving import LARGE, NORMAL, SMALL
 from theorem1 import comparison
 from theorem1.experiment import Study
 

@@ -1,5 +1,6 @@
 """Methods that others proposed, behind the same protocols as the policies: each its own file, after its paper."""
 
+import lifesafe.policies._torch  # noqa: F401  # first: it names the extra where PyTorch is missing
 from lifesafe.lab.baselines.bc import BC, BCConfig
 from lifesafe.lab.baselines.bcq_lag import BCQLag, BCQLagConfig
 from lifesafe.lab.baselines.bear_lag import BEARLag, BEARLagConfig

@@ -173,8 +173,8 @@ def bench_figure(
         out: File to write, .png, .pdf or .svg.
     """
     from lifesafe.lab.benchmark.results import read_rows
-    from lifesafe.lab.figures import save
     from lifesafe.lab.figures.bench import draw_exploration, draw_scatter
+    from lifesafe.lab.figures.saving import save
 
     rows = read_rows(*_given(results))
     save((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)

@@ -135,8 +135,8 @@ def alignment(
         json: Print mean returns at every target as JSON.
     """
     from lifesafe.lab.alignment.study import study, study_policies
-    from lifesafe.lab.figures import save
     from lifesafe.lab.figures.alignment import draw_alignment
+    from lifesafe.lab.figures.saving import save
 
     if policies and (settings or method != "cdt" or seeds != _POLICIES):
         raise ConfigError(

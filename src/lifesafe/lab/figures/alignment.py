@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.alignment.results import Alignment
-from lifesafe.lab.figures import LARGE, LIMIT, NORMAL, SMALL
+from lifesafe.lab.figures.saving import LARGE, LIMIT, NORMAL, SMALL
 from lifesafe.returns import return_names
 
 _COLORS = "viridis"

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from lifesafe.errors import ConfigError
 from lifesafe.lab.benchmark.results import Cells, Key, Row
 from lifesafe.lab.benchmark.tables import COLUMNS, NAMES
-from lifesafe.lab.figures import LARGE, LIMIT, NORMAL, SMALL
+from lifesafe.lab.figures.saving import LARGE, LIMIT, NORMAL, SMALL
 
 # Okabe and Ito, with shapes that say the same in print; ours is large and filled.
 _MARKS = {

@@ -8,8 +8,8 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.alignment.results import Alignment, Point
-from lifesafe.lab.figures import save
 from lifesafe.lab.figures.alignment import draw_alignment
+from lifesafe.lab.figures.saving import save
 
 
 def part(seed: int, costs: int = 1) -> Alignment:
