@@ -16,12 +16,10 @@ from __future__ import annotations
 import argparse
 import atexit
 import json
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
 
 from contest import Worker
 from lifesafe.lab.coverage.deployment import Outcome, Row, deploy, deploy_rival
@@ -72,10 +70,8 @@ def main() -> None:
     if not rows:
         raise SystemExit(f"The suite {SUITE} has no family {options.family!r}.")
     open_safeopt().close()  # so that what is missing is said at once, and not by a worker
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"{len(rows)} rows", total=len(rows) * count)
-        advance = partial(progress.advance, task)
-        found = simulate(rows, count, options.out.with_suffix(""), workers=options.workers, advance=advance, run=run)
+    with progress(f"{len(rows)} rows") as report:
+        found = simulate(rows, count, options.out.with_suffix(""), workers=options.workers, report=report, run=run)
     text = markdown(found)
     options.out.write_text(text)
     numbers = [summarize(row, outcomes).to_plain() for row, outcomes in found.items()]

@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/planes.py --tasks CarCircle AntRun --repeats 1 --out /tmp/planes
 
 A world is the plane of one trained policy, its mean returns at a grid of targets (benchmarks/results/alignment), and
-one limit. `lifesafe.lab.coverage.planes` says how it is interpolated, and which law its episodes follow. Every outcome
+one limit. `measured.py` says how it is interpolated, and which law its episodes follow. Every outcome
 is in `--outcomes` when it is known, so a study that was stopped goes on: run it again.
 """
 
@@ -15,21 +15,19 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.progress import Progress
-
 from lifesafe._config import fingerprint, to_plain
+from lifesafe.console.progress import progress
 from lifesafe.errors import GuaranteeWarning
 from lifesafe.lab.coverage.deployment import Judge, Outcome, Row, problem_for, search
-from lifesafe.lab.coverage.planes import TASKS, plane
 from lifesafe.lab.coverage.simulation import simulate
 from lifesafe.lab.coverage.table import Summary, summarize
 from lifesafe.lab.coverage.worlds import World
 from lifesafe.safety import SafeOptimizer
+from measured import TASKS, plane
 
 RESULTS = Path(__file__).resolve().parent / "results"
 PLANES = RESULTS / "alignment"
@@ -152,10 +150,8 @@ def main() -> None:
     every = (Place(task, limit, seed) for task in options.tasks for limit in LIMITS for seed in options.seeds)
     rows = rows_on(tuple(place for place in every if world_at(place) is not None))
     count = len(rows[0].places) * options.repeats
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"{len(rows[0].places)} worlds", total=len(rows) * count)
-        advance = partial(progress.advance, task)
-        found = simulate(rows, count, options.outcomes, workers=options.workers, advance=advance, run=run)
+    with progress(f"{len(rows[0].places)} worlds") as report:
+        found = simulate(rows, count, options.outcomes, workers=options.workers, report=report, run=run)
     lines = summaries({row: found[row] for row in rows})
     text = page(lines)
     options.out.mkdir(parents=True, exist_ok=True)

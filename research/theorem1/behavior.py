@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float, Int
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.theory._checks import check_count
-from lifesafe.lab.theory.gap import Density
 from theorem1.contexts import ContextGraph, context_graph
+from theorem1.gap import Density
 from theorem1.mdp import LatticeMDP
 
 

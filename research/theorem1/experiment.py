@@ -24,10 +24,10 @@ from lifesafe._random import generator
 from lifesafe.errors import ConfigError
 from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.theory._checks import check_count
-from lifesafe.lab.theory.gap import Gap, bias_bound, likelihood_bias
 from theorem1 import comparison
 from theorem1.cases import Case
 from theorem1.covariance import Limit, Sampling, limit
+from theorem1.gap import Gap, bias_bound, likelihood_bias
 
 _ROUNDING = 1e-9
 

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.theory._checks import check_count
-from lifesafe.lab.theory.gap import Determinism
+from theorem1.gap import Determinism
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,10 +60,10 @@ def test_the_covariance_is_that_of_the_targets_looked_at(few):
     assert len(few.bias) == few.shown.sum() < len(few.shown)
 
 
-def test_every_dataset_is_told():
+def test_every_size_of_dataset_is_told():
     told = []
-    study(make_case("rare"), Settings(datasets=3, episodes=(50, 100)), advance=told.append)
-    assert sum(told) == 6
+    study(make_case("rare"), Settings(datasets=3, episodes=(50, 100)), report=told.append)
+    assert [(each.done, each.total) for each in told] == [(0, 6), (3, 6)]
 
 
 def test_correlations_are_those_of_the_covariance(few):

@@ -8,8 +8,8 @@ import pytest
 
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.lab.coverage.laws import Law, lumps, nearly_fixed, negative_binomial, poisson, steady_with_falls
-from lifesafe.lab.coverage.planes import TASKS, plane
 from lifesafe.lab.coverage.worlds import FAMILIES, HELD_OUT, HELD_OUT_2, World
+from measured import TASKS, plane
 
 ALL = FAMILIES | HELD_OUT | HELD_OUT_2
 PLANES = Path(__file__).parents[3] / "benchmarks" / "results" / "alignment"

@@ -14,7 +14,7 @@ Notation:
     theta*      the parameters with that risk
 
     J(pi_theta, z) - z = [J(beta_z) - z] + [J(theta*, z) - J(beta_z)] + [J(theta, z) - J(theta*, z)]
-                           bias of RCSL       bias of the likelihood      chance: `theory.laboratory`
+                           bias of RCSL       bias of the likelihood      chance: `limit`
 
 Where returns lie on a lattice there is no density; every statement here then holds with probabilities in its place
 (the proofs use nothing of densities but that they add up), and C_z <= 1.
@@ -26,7 +26,6 @@ formal version is Theorem 4 in the appendix, with the parts in Theorems 5 to 7.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lifesafe.errors import ConfigError
@@ -142,72 +141,8 @@ def rcsl_bias(horizon: int, density: Density, *, determinism: Determinism) -> fl
     """
     check_count("horizon", horizon)
     square = horizon**2
-    return _rcsl(density, square * determinism.epsilon, determinism.delta, square * density.continuity)
-
-
-def rcsl_bias_by_step(
-    coverage: float, bound: float, continuities: Sequence[float], *, epsilon: float, last_delta: float
-) -> float:
-    """Return (2 max(C_z, 1) (H² epsilon + delta_H) + H sum_{t < H} c_z(delta_t)) / eta_z, the remark on Theorem 5.
-
-    Noise in the last step moves the returns by no more than itself; noise before it makes the policy misjudge the way.
-
-    Args:
-        coverage: eta_z.
-        bound: C_z.
-        continuities: c_z(delta_t) of the steps 1, ..., H - 1, each with a noise of its own.
-        epsilon: epsilon_r + epsilon_s.
-        last_delta: delta_H.
-
-    Raises:
-        ConfigError: If a value is out of range.
-    """
-    for continuity in continuities:
-        _check_not_negative("continuity", continuity)
-    _check_not_negative("epsilon", epsilon)
-    _check_not_negative("last_delta", last_delta)
-    horizon = len(continuities) + 1
-    density = Density(coverage=coverage, bound=bound)
-    return _rcsl(density, horizon**2 * epsilon, last_delta, horizon * math.fsum(continuities))
-
-
-def rcsl_bias_without_noise(horizon: int, density: Density, *, epsilon: float) -> float:
-    """Return 2 max(C_z, 1) H² epsilon / eta_z, Corollary 1: Theorem 5 for delta = 0, where c_z(0) = 0.
-
-    Raises:
-        ConfigError: If a value is out of range.
-    """
-    check_count("horizon", horizon)
-    _check_not_negative("epsilon", epsilon)
-    return _rcsl(density, horizon**2 * epsilon, 0.0, 0.0)
-
-
-def rcsl_bias_hoelder(
-    horizon: int, coverage: float, *, constant: float, exponent: float, determinism: Determinism
-) -> float:
-    """Return 2 (K + 1) (H² (epsilon + delta^omega) + delta) / eta_z, Corollary 2.
-
-    For densities with |f(z' | x) - f(z | x)| <= K |z' - z|^omega, which gives C_z <= K + 1 (Lemma 3) and
-    c_z(delta) <= 2 K delta^omega.
-
-    Args:
-        horizon: H.
-        coverage: eta_z.
-        constant: K.
-        exponent: omega, above 0 and at most 1: with a larger one f would be constant.
-        determinism: How nearly actions decide what follows.
-
-    Raises:
-        ConfigError: If a value is out of range.
-    """
-    check_count("horizon", horizon)
-    check_positive("coverage", coverage)
-    _check_not_negative("constant", constant)
-    if not 0.0 < exponent <= 1.0:
-        raise ConfigError(f"Got exponent = {exponent!r}; a Hoelder exponent is above 0 and at most 1.")
-    delta = determinism.delta
-    moved = horizon**2 * (determinism.epsilon + math.pow(delta, exponent)) + delta
-    return 2.0 * (constant + 1.0) * moved / coverage
+    chance = 2.0 * max(density.bound, 1.0) * (square * determinism.epsilon + determinism.delta)
+    return (chance + square * density.continuity) / density.coverage
 
 
 def likelihood_bias(horizon: int, realizability: float) -> float:
@@ -243,10 +178,6 @@ def likelihood_bias_at(horizon: int, density: Density, *, determinism: Determini
     divergence = math.sqrt(realizability / (2.0 * density.coverage))
     luck = (determinism.epsilon * density.bound + density.continuity) / (2.0 * density.coverage)
     return horizon**2 * (divergence + (horizon - 1) * luck)
-
-
-def _rcsl(density: Density, chance: float, last: float, bends: float) -> float:
-    return (2.0 * max(density.bound, 1.0) * (chance + last) + bends) / density.coverage
 
 
 def _check_not_negative(name: str, value: float) -> None:
