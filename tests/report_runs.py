@@ -1,10 +1,12 @@
 """Runs of every kind that a report meets, made in a second or two from simulated systems."""
 
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -248,6 +250,48 @@ def failed(path: Path) -> Path:
     raise AssertionError("a start was trusted")
 
 
+class Writer:
+    """Another process that writes to a run: it tells one trial for every line it is sent, and says when it has."""
+
+    SCRIPT = """
+import sys
+from pathlib import Path
+from lifesafe.safety import SafeOptimizer
+from report_runs import problem, search, system
+
+run = system()
+with SafeOptimizer.open(Path(sys.argv[1]), problem()) as optimizer:
+    print(0, flush=True)
+    for _ in sys.stdin:
+        search(optimizer, run, 1)
+        print(len(optimizer.trials), flush=True)
+"""
+
+    def __init__(self, run: Path) -> None:
+        place = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", self.SCRIPT, run], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": place},
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "0\n"
+
+    def tell(self) -> int:
+        """Let it run a trial, and return the number of that."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return int(self.process.stdout.readline())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
 def _of_knobs() -> System:
     rng = np.random.default_rng(1)
 
@@ -271,24 +315,10 @@ def _then(path: Path, story: Callable[[Operation], None]) -> Path:
 
 
 KINDS: dict[str, Callable[[Path], Path]] = {
-    "searched": partial(searched),
-    "begun": begun,
-    "asked": asked,
-    "operated": operated,
-    "alarmed": alarmed,
-    "halted": halted,
-    "two_costs": two_costs,
-    "knobs": knobs,
-    "one_knob": one_knob,
-    "six_knobs": six_knobs,
-    "listed": listed,
-    "total": total,
-    "sure": sure,
-    "held": held,
-    "confirmed": confirmed,
-    "breached": breached,
-    "retracted": retracted,
-    "other_limit": other_limit,
-    "failed": failed,
-}
+    made.__name__: made
+    for made in (
+        searched, begun, asked, operated, alarmed, halted, two_costs, knobs, one_knob, six_knobs, listed, total, sure,
+        held, confirmed, breached, retracted, other_limit, failed,
+    )
+}  # fmt: skip
 """All of them, by name."""

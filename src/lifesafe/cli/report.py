@@ -98,7 +98,7 @@ def _serve(run: Path, port: int, *, show: bool) -> int:
         if show:
             webbrowser.open(server.address)
         try:
-            server.serve()
+            server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
             say("\nThe live report has ended.")
     return OK

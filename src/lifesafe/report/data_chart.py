@@ -76,7 +76,7 @@ def _panel(dataset: Dataset, cost: int, limits: Sequence[float], safe: Bool[np.n
         above, beside = chart.top - (20 if limits else 4), chart.right + 4  # room for the names of limits
         bars = [f"M{chart.x(a):.1f} {above}v{-n:.1f}H{chart.x(b):.1f}V{above}z" for a, b, n in across]
         bars += [f"M{beside} {chart.y(a):.1f}h{n:.1f}V{chart.y(b):.1f}H{beside}z" for a, b, n in upwards]
-        chart.outside("".join(bars), f"of-{kind}")
+        chart.raw(f'<path class="fill of-{kind}" d="{"".join(bars)}"/>', clipped=False)
         early = mask & dataset.terminated
         chart.dots(costs[mask & ~early], rewards[mask & ~early], kind)
         chart.rings(costs[early], rewards[early], kind)

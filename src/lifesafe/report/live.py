@@ -17,7 +17,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, LifesafeError
 from lifesafe.journal.store import JOURNAL
 from lifesafe.report.page import page_html, waiting_html
@@ -35,10 +34,6 @@ class Shown:
     notice: str
     """Why it may be old or the last, for the reader."""
     tone: str
-
-    @property
-    def tag(self) -> str:
-        return f'"{sha256(self.html)[:32]}"'
 
     def state(self) -> bytes:
         """Return what the page asks for again and again."""
@@ -101,7 +96,7 @@ class LivePage:
         return f"Nobody is writing to the run at the moment; {reading.phase}. The page goes on when it does.", "plain"
 
 
-class LiveServer:
+class LiveServer(ThreadingHTTPServer):
     """Serves the page of a run until it is closed.
 
     Args:
@@ -112,39 +107,28 @@ class LiveServer:
         ConfigError: If the port is taken or impossible.
     """
 
+    daemon_threads = True
+
     def __init__(self, run: Path, port: int = 0) -> None:
         if not 0 <= port <= 65535:
             raise ConfigError(f"The port must lie between 0 and 65535; got {port}.")
         try:
-            self._server = _Server((HOST, port), _Handler)
+            super().__init__((HOST, port), _Handler)
         except OSError as error:
             raise ConfigError(
                 f"Cannot listen on port {port}: {error.strerror}. Give another one, or none for a free one."
             ) from error
-        self._server.page = LivePage(run)
+        self.page = LivePage(run)
 
     @property
     def address(self) -> str:
         """Where the page is."""
-        return f"http://{HOST}:{self._server.server_address[1]}/"
+        return f"http://{HOST}:{self.server_address[1]}/"
 
-    def serve(self) -> None:
-        """Answer requests until `stop` is called in another thread, or an exception such as Ctrl-C comes."""
-        self._server.serve_forever(poll_interval=0.2)
-
-    def stop(self) -> None:
-        """Let `serve` return."""
-        self._server.shutdown()
-
-    def close(self) -> None:
-        """Free the port."""
-        self._server.server_close()
-
-    def __enter__(self) -> LiveServer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a reader who leaves while an answer is sent; anything else is a fault of ours."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 def writer_of(run: Path) -> str | None:
@@ -168,7 +152,7 @@ def _is_alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True
 
 
@@ -180,18 +164,8 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    page: LivePage
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a reader who leaves while an answer is sent; anything else is a fault of ours."""
-        if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)
-
-
 class _Handler(BaseHTTPRequestHandler):
-    server: _Server
+    server: LiveServer
     server_version, sys_version = "lifesafe", ""
     protocol_version = "HTTP/1.1"
     timeout = 30
@@ -211,23 +185,18 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             self._send(HTTPStatus.FORBIDDEN, b"Use the address that was printed.\n", "text/plain", with_body)
         elif self.path == "/":
-            shown = self.server.page.now()
-            known = self.headers.get("If-None-Match") == shown.tag
-            status = HTTPStatus.NOT_MODIFIED if known else HTTPStatus.OK
-            self._send(status, b"" if known else shown.html, "text/html", with_body, shown.tag)
+            self._send(HTTPStatus.OK, self.server.page.now().html, "text/html", with_body)
         elif self.path == "/state":
             self._send(HTTPStatus.OK, self.server.page.now().state(), "application/json", with_body)
         else:
             self._send(HTTPStatus.NOT_FOUND, b"There is only one page here: /\n", "text/plain", with_body)
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str, with_body: bool, tag: str = "") -> None:
+    def _send(self, status: HTTPStatus, body: bytes, kind: str, with_body: bool) -> None:
         self.send_response(status)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "no-cache")
         self.send_header("X-Content-Type-Options", "nosniff")
-        if tag:
-            self.send_header("ETag", tag)
         self.end_headers()
         if with_body:
             self.wfile.write(body)

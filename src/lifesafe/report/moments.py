@@ -76,7 +76,7 @@ class Moment:
     spent: float
     """Risk charged."""
     certified: int
-    risks: tuple[Float[np.ndarray, " m"], ...]
+    risks: tuple[Float[np.ndarray, " m"], ...] = ()
     """For each plane, the probability at each of its points that a mean cost exceeds its limit."""
 
     @property

@@ -20,7 +20,7 @@ from lifesafe.report import plane, tables
 from lifesafe.report.account_chart import account_figure
 from lifesafe.report.checks import WORDS, all_checks
 from lifesafe.report.operation_chart import operation_figure, service_rows
-from lifesafe.report.promise import meaning, not_promised, qualifications, statement
+from lifesafe.report.promise import limits_text, qualifications, statement
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import Figure
 from lifesafe.report.target_charts import line_figure
@@ -66,7 +66,7 @@ def page_html(reading: Reading, *, live: bool = False) -> str:
         "command": shlex.quote(str(reading.run)),
         "tone": tone(reading), "result": result(reading), "toll": toll(reading), "price": price(reading),
         "badges": badges(reading), "tiles": list(_tiles(reading)), "statement": statement(reading),
-        "meaning": meaning(reading), "qualifications": qualifications(reading), "not_promised": not_promised(reading),
+        "limits": limits_text(reading.problem), "qualifications": qualifications(reading),
         "checks": all_checks(reading), "words": WORDS, "is_told": bool(told),
         "cost_figures": [cost_figure(reading, cost) for cost in costs],
         "reward_figure": reward_figure(reading) if told else None, "paid_figure": paid_figure(reading),
@@ -116,7 +116,8 @@ def _templates() -> Environment:
         loader=PackageLoader("lifesafe.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.filters |= {"plural": plural, "listed": listed, "share": lambda x: f"{100 * min(max(x, 0.0), 1.0):.1f}%"}
+    found.filters |= {"plural": plural, "listed": listed, "number": number, "percent": percent}
+    found.filters["share"] = lambda used: f"{100 * min(max(used, 0.0), 1.0):.1f}%"
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lifesafe.report.checks import all_checks, stop_words
 from lifesafe.report.reading import Reading
-from lifesafe.report.wording import each_of, listed, number, percent, plural
+from lifesafe.report.wording import each_of, listed, number, plural
 from lifesafe.safety import Problem
 
 
@@ -24,7 +24,7 @@ def statement(reading: Reading) -> str:
 
 
 def _promised(problem: Problem) -> str:
-    limit, sure = _limits(problem), number(1 - problem.delta)
+    limit, sure = limits_text(problem), number(1 - problem.delta)
     if all(problem.sure):
         return f"Every single episode keeps {limit}, for sure: {stop_words(problem)}."
     if problem.promise == "total":
@@ -34,54 +34,6 @@ def _promised(problem: Problem) -> str:
         )
     mean = "mean cost exceeds" if len(problem.limits) == 1 else "mean costs exceed"
     return f"With probability at least {sure}, no trial’s {mean} {limit}, provided that the model of costs is right."
-
-
-def meaning(reading: Reading) -> str:
-    """Return what the promise rests on and what its words mean."""
-    problem = reading.problem
-    if all(problem.sure):
-        return "So no model of the costs is needed, and nothing is charged: only reward is searched."
-    if problem.promise == "total":
-        account = reading.beliefs.account
-        assert account is not None
-        return (
-            "No model of the costs is assumed. A newcomer is a target without a certificate; it runs an episode only"
-            " while the account can pay for the most that an episode can cost. So single newcomers may lie above the"
-            " limit, and yet the costs of any stretch of episodes that ends with a newcomer’s exceed"
-            f" {_limits(problem)} an episode by at most {each_of(account.capacity)} altogether. A target is certified"
-            " by bets on its own episodes."
-        )
-    return (
-        "The promise covers all trials of the search together, and the target that is operated. A trial is a lottery:"
-        " most of its episodes ask for its center, a few for a scout further out; its mean is over all of them. Each"
-        " lottery is charged the probability, under the model and all data until then, that it breaks a limit; the"
-        f" charges never exceed delta = {number(problem.delta)}."
-    )
-
-
-def not_promised(reading: Reading) -> list[str]:
-    """Return what the promise does not say, with this run's own numbers."""
-    problem, tally = reading.problem, reading.tally
-    items = []
-    if not all(problem.sure):
-        told = f"cost more than {reading.a_limit} at that time, and that alone breaks nothing."
-        share = percent(tally.above / tally.counted) if tally.counted else ""
-        count = f"{plural(tally.above, 'episode')} of {tally.counted:,} ({share})" if share else "some episodes may"
-        items.append(f"Single episodes. Limits are on the mean: {count} {told}")
-        items.append(
-            "The start. Until its own episodes have shown what it costs, it runs because you say that it is safe."
-        )
-    if problem.stop_at is not None:
-        items.append(
-            "Targets without the stop. Everything here holds for episodes that are ended at the stop; without it a"
-            " target may cost more."
-        )
-    items.append("The best policy. It is the best target found for this policy, from this start, in these episodes.")
-    items.append(
-        "A system that changes, or another machine than the one measured. In operation a watch looks at every episode;"
-        " before its alarm, some may cost too much."
-    )
-    return items
 
 
 def qualifications(reading: Reading) -> list[str]:
@@ -138,5 +90,6 @@ def _later(reading: Reading) -> list[str]:
     return found
 
 
-def _limits(problem: Problem) -> str:
+def limits_text(problem: Problem) -> str:
+    """Return the limits with their name."""
     return f"the limit{'' if len(problem.limits) == 1 else 's'} {each_of(problem.limits)}"

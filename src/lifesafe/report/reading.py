@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -75,18 +75,6 @@ class Saved:
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """What the walk keeps of a moment, until it is known which target the planes go through."""
-
-    trial: int
-    model: Model
-    searched: int
-    served: int
-    spent: float
-    certified: int
-
-
-@dataclass(frozen=True, eq=False)
 class Reading:
     """A run as the report needs it."""
 
@@ -95,7 +83,8 @@ class Reading:
     records: tuple[Record, ...]
     beliefs: Beliefs
     """What is believed at the end."""
-    seen: tuple[Seen, ...]
+    marked: tuple[tuple[Moment, Model], ...]
+    """Moments, still without risks: only the end tells which target the planes go through."""
     best_after: dict[int, Recommendation]
     """The target to operate after each trial, by number, where there was one."""
     saved: tuple[Saved, ...]
@@ -256,13 +245,12 @@ class Reading:
     @cached_property
     def moments(self) -> tuple[Moment, ...]:
         """What was believed after some trials, and in the end; before the first trial if there is none."""
-        found = [self._moment(seen, self.best_after.get(seen.trial)) for seen in self.seen[:-1]]
-        return (*found, self._moment(_seen(self.seen[-1].trial if self.seen else 0, self.beliefs), self.chosen))
-
-    def _moment(self, seen: Seen, best: Recommendation | None) -> Moment:
-        risks = tuple(seen.model.expect(plane.points).risks() for plane in self.planes)
-        counts = (seen.searched, seen.served, seen.spent, seen.certified)
-        return Moment(seen.trial, None if best is None else best.point, *counts, risks)
+        trial, best = (self.marked[-1][0].trial if self.marked else 0), self.chosen
+        end = (_moment(trial, self.beliefs, best), self.beliefs.model)
+        return tuple(
+            replace(moment, risks=tuple(model.expect(plane.points).risks() for plane in self.planes))
+            for moment, model in (*self.marked[:-1], end)
+        )
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -379,7 +367,7 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
         raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
     problem, history = Problem.from_plain(records[0].event.problem), History()
     books, shown = Books(problem), moments_at(records)
-    seen: list[Seen] = []
+    marked: list[tuple[Moment, Model]] = []
     best: dict[int, Recommendation] = {}
     saved: list[Saved] = []
     services: list[tuple[Service, list[Episode], tuple[float, ...]]] = []
@@ -396,7 +384,7 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
                 if found is not None:
                     best[trial] = found
                 if trial in shown:
-                    seen.append(_seen(trial, beliefs))
+                    marked.append((_moment(trial, beliefs, found), beliefs.model))
             case e.Served(episodes=episodes):
                 services[-1][1].extend(episodes)
                 if before is not None:
@@ -408,15 +396,14 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     served = operated(services)
     beliefs = Beliefs(problem, history, books.account)
     return {
-        "beliefs": beliefs, "seen": tuple(seen), "best_after": best, "saved": tuple(saved), "services": served,
+        "beliefs": beliefs, "marked": tuple(marked), "best_after": best, "saved": tuple(saved), "services": served,
         "halts": tuple(halts),
     }  # fmt: skip
 
 
-def _seen(trial: int, beliefs: Beliefs) -> Seen:
-    history = beliefs.history
-    counts = (history.searched, history.served, beliefs.spent, len(beliefs.certified))
-    return Seen(trial, beliefs.model, *counts)
+def _moment(trial: int, beliefs: Beliefs, best: Recommendation | None) -> Moment:
+    history, point = beliefs.history, None if best is None else best.point
+    return Moment(trial, point, history.searched, history.served, beliefs.spent, len(beliefs.certified))
 
 
 def _saved(account: Account, episodes: Sequence[Episode], told: int, stage: str) -> Saved:

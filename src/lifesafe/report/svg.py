@@ -230,13 +230,9 @@ class Chart:
         if d:
             self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
 
-    def outside(self, d: str, kind: str) -> None:
-        """Fill a path that may lie outside the box."""
-        self._parts.append(f'<path class="fill {kind}" d="{d}"/>')
-
-    def raw(self, markup: str) -> None:
-        """Add markup of one's own, clipped to the box; it must be safe as it is."""
-        self._clipped.append(markup)
+    def raw(self, markup: str, *, clipped: bool = True) -> None:
+        """Add markup of one's own, clipped to the box or not; it must be safe as it is."""
+        (self._clipped if clipped else self._parts).append(markup)
 
     @property
     def inside(self) -> str:
