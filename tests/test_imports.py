@@ -16,7 +16,6 @@ TRAINING = {"policies", "lab", "life"}
 
 # The import linter does not see what a package's __init__ brings along; a fresh interpreter does.
 FOREIGN = {"torch", "gpytorch", "matplotlib", "pandas", "sklearn", "gymnasium", "h5py", "minari", "mujoco", "pybullet"}
-DRAWING = {"report", "cli"}
 SLOW = {"matplotlib", "rich", "tyro", "scipy.stats", "scipy.optimize"}
 
 
@@ -49,8 +48,7 @@ def test_every_module_can_be_imported(name: str) -> None:
 
 @pytest.mark.parametrize("name", torch_free())
 def test_deciding_does_not_load_the_tools_of_learning(name: str) -> None:
-    allowed = {"matplotlib"} if name.partition(".")[2] in DRAWING else set()
-    assert not loaded_by(name) & (FOREIGN - allowed)
+    assert not loaded_by(name) & FOREIGN
 
 
 def test_importing_lifesafe_loads_nothing_slow() -> None:
