@@ -1,4 +1,1 @@
-"""Pictures of a run, read from its directory.
-
-Import from the modules: `history` and `simulation` are quick, `figures` loads matplotlib.
-"""
+"""The report of a run: one walk over its record, then charts, then a page, a picture, or a page that follows it."""

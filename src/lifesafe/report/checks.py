@@ -55,8 +55,7 @@ def _largest(reading: Reading) -> Check:
     about = ("largest cost of an episode", assumption, "The cost of every episode is compared with that.")
     if not tally.counted:
         return Check(*about, "open", "No episode yet.")
-    parts = zip(reading.names[1:], tally.largest, tally.where, strict=True)
-    worst = listed(f"{name} {number(cost)} ({where})" for name, cost, where in parts)
+    worst = listed(f"{name} {cost}" for name, cost in zip(reading.names[1:], tally.worst, strict=True))
     outcome = f"Largest of {plural(tally.counted, 'episode')}: {worst}."
     if tally.ended is not None:
         outcome += f" The stop has ended {plural(tally.ended, 'episode')}."

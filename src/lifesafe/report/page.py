@@ -141,7 +141,9 @@ def _tiles(reading: Reading) -> Iterator[Tile]:
         note = f"{percent(tally.above / tally.counted)} of the {plural(tally.counted, 'episode')} that count"
         note += f"; the stop has ended {tally.ended}" if tally.ended is not None else ""
         yield Tile("episodes above a limit", f"{tally.above:,}", note)
-        yield Tile("worst episode", each_of(tally.largest), listed(dict.fromkeys(tally.where)))
+        yield Tile(
+            "worst episode", each_of(tally.largest), tally.where[0] if len(tally.where) == 1 else listed(tally.worst)
+        )
     if reading.charges:
         used = reading.beliefs.spent
         yield Tile("risk used", number(used, 2), f"of delta = {number(problem.delta)}", used / problem.delta)

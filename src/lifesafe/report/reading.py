@@ -20,7 +20,7 @@ from lifesafe.journal.store import Record, journal_path, read_records
 from lifesafe.operation.replay import replay
 from lifesafe.report.moments import Line, Moment, Plane, lines_of, moments_at, planes_of
 from lifesafe.report.operated import Served, operated
-from lifesafe.report.wording import target_text, target_texts
+from lifesafe.report.wording import number, target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, choice, newcomers
 from lifesafe.safety.account import Account
@@ -49,6 +49,12 @@ class Tally:
     """Largest cost of an episode, for each cost."""
     where: tuple[str, ...]
     """Where each of these happened."""
+
+    @property
+    def worst(self) -> tuple[str, ...]:
+        """The largest cost with where it happened, for each cost."""
+        pairs = zip(self.largest, self.where, strict=True)
+        return tuple(f"{number(cost)} ({where})" if cost else "0" for cost, where in pairs)
 
     @property
     def total(self) -> int:
@@ -209,7 +215,7 @@ class Reading:
         told, stop = self.history.told, self.problem.stop_at
         parts = [(f"trial {each.number}", each.episodes, each.limits) for each in told]
         parts += [("operation", each.episodes, each.limits) for each in self.services]
-        largest, where = np.zeros(len(self.problem.limits)), ["nowhere"] * len(self.problem.limits)
+        largest, where = np.zeros(len(self.problem.limits)), [""] * len(self.problem.limits)
         above = ended = counted = 0
         for name, episodes, limits in parts:
             costs = episodes[:, 1:]

@@ -8,7 +8,7 @@ from typing import Literal
 from lifesafe.report.checks import all_checks
 from lifesafe.report.promise import promise_name
 from lifesafe.report.reading import Reading
-from lifesafe.report.wording import each_of, listed, mean_text, number, percent, plural
+from lifesafe.report.wording import listed, mean_text, number, percent, plural
 from lifesafe.safety import Recommendation
 
 Tone = Literal["good", "plain", "warn", "bad"]
@@ -58,11 +58,8 @@ def toll(reading: Reading) -> str:
     if not tally.counted:
         return ""
     above = f"{tally.above:,} ({percent(tally.above / tally.counted)})" if tally.above else "none"
-    worst = f"the worst cost {each_of(tally.largest)}"
-    if len(tally.largest) > 1:
-        worst = f"the largest costs were {each_of(tally.largest)}"
-    where = f" ({listed(dict.fromkeys(tally.where))})" if any(tally.largest) else ""
-    return f"Of {counts(reading)}, {above} cost more than {reading.a_limit}; {worst}{where}."
+    worst = "the worst cost" if len(tally.worst) == 1 else "the largest costs were"
+    return f"Of {counts(reading)}, {above} cost more than {reading.a_limit}; {worst} {listed(tally.worst)}."
 
 
 def counts(reading: Reading) -> str:
