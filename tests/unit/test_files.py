@@ -3,12 +3,13 @@
 import errno
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lifesafe._files import sha256, sha256_file, write_atomic
+from lifesafe._files import locked, replacing, sha256, sha256_file, write_atomic
 
 
 def fail_with(number: int) -> Any:
@@ -66,6 +67,54 @@ def test_a_missing_directory_is_named_with_the_path_asked_for(tmp_path: Path) ->
     with pytest.raises(FileNotFoundError, match="Cannot write: No such file") as caught:
         write_atomic(path, "")
     assert caught.value.filename == str(path)
+
+
+def test_what_fails_in_the_middle_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "logs.hdf5"
+    path.write_text("old")
+
+    def fail() -> None:
+        with replacing(path) as temporary:
+            temporary.write_text("half of")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_lock_is_held_by_one_and_tells_the_others_by_whom(tmp_path: Path) -> None:
+    def refuse(holder: str) -> None:
+        raise BlockingIOError(holder)
+
+    path = tmp_path / "lock"
+    with (
+        locked(path, refuse),
+        pytest.raises(BlockingIOError, match=rf"process {os.getpid()} on"),
+        locked(path, refuse),
+    ):
+        pass
+    assert not path.exists()
+    with locked(path, refuse):
+        assert path.exists()
+
+
+def test_a_lock_that_is_waited_for_is_had_in_the_end(tmp_path: Path) -> None:
+    waiting, order = threading.Event(), []
+
+    def second() -> None:
+        with locked(tmp_path / "lock", lambda _: waiting.set()):
+            order.append("second")
+
+    thread = threading.Thread(target=second)
+    with locked(tmp_path / "lock", lambda _: None):
+        thread.start()
+        assert waiting.wait(timeout=60)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_checksums_are_sha256(tmp_path: Path) -> None:

@@ -113,14 +113,12 @@ def test_costs_may_be_computed() -> None:
     np.testing.assert_array_equal(two.costs, [[2, 1], [2, 2], [2, 3]])
 
 
-def test_missing_costs_are_named_with_what_there_is() -> None:
-    with pytest.raises(DatasetError, match=r"'foreign-v0'.*no 'cost', only \['speed'\]; name the entry"):
-        read_minari(foreign({"speed": np.zeros(4)}))
-
-
-def test_without_infos_a_function_is_needed() -> None:
-    stored = foreign({})
-    with pytest.raises(DatasetError, match="no 'cost', only nothing"):
+@pytest.mark.parametrize(
+    ("infos", "found"), [({"speed": np.zeros(4)}, r"\['speed'\]; name the entry"), ({}, "nothing")]
+)
+def test_missing_costs_are_named_with_what_there_is(infos: dict[str, Any], found: str) -> None:
+    stored = foreign(infos)
+    with pytest.raises(DatasetError, match=rf"'foreign-v0'.*no 'cost', only {found}"):
         read_minari(stored)
     assert read_minari(stored, cost=lambda *step: 1.0).returns[0, 1] == 3.0
 
