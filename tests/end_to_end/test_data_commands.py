@@ -103,4 +103,4 @@ def test_a_check_can_be_piped(tmp_path: Path) -> None:
 def test_the_help_of_data_commands_loads_nothing_slow() -> None:
     script = "import sys; from lifesafe.cli import main; main(['data', 'check', '--help']); print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"h5py", "matplotlib", "torch", "gymnasium", "rich", "scipy.stats"} & set(loaded)
+    assert not {"h5py", "matplotlib", "torch", "gymnasium", "scipy.stats"} & set(loaded)
