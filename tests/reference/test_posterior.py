@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, ndtr
 
+from lifesafe.safety import process
 from lifesafe.safety.posterior import Cost, Model, Reward, Sums
-from lifesafe.safety.process import fit, kernels
+from lifesafe.safety.process import kernels
 
 LENGTHS, DEVIATIONS = (0.5, 1.0), (2.0, 0.7)  # rough, smooth
+
+
+def fit(X, n, S, phis):
+    """Return the process of one cost."""
+    return process.fit(X, n, np.tile(S, (len(phis), 1)), phis, np.zeros(len(phis), dtype=int))
 
 
 def cost_at(f):
@@ -196,17 +202,15 @@ def against_the_sampler(steps, seed, sites, phi, tolerance):
         more = ndtr((means[q] - 1) / sds[q]) - risk
         assert more.min() > -0.35 * tolerance
         assert more.max() < 0.5 * tolerance  # too much is the safe side
-        against_the_sampler_at_lotteries(X, n, S, phi, q, Z, draws, center, left, tolerance, random)
+        against_the_sampler_at_lotteries(X, n, fitted, phi, q, Z, draws, center, left, tolerance, random)
 
 
-def against_the_sampler_at_lotteries(X, n, S, phi, q, Z, draws, center, left, tolerance, random):
+def against_the_sampler_at_lotteries(X, n, fitted, phi, q, Z, draws, center, left, tolerance, random):
     """Compare P(center keeps the limit, lottery does not), the center being a target that was tried."""
-    nothing = np.zeros_like(n)
-    totals, asked = np.column_stack([nothing, S]), Reward(Sums(X, n, np.zeros((len(n), 2)), np.zeros((len(n), 2))), 0)
-    cost = Cost(Sums(X, n, totals, totals), 0, np.array([phi]), np.ones(1), 0.1)
-    cost.__dict__["weights"] = np.eye(2)[[q, q]]
+    sums = Sums(X, n, np.zeros((len(n), 2)), np.zeros((len(n), 2)))
+    cost, weights = Cost(np.array([phi]), np.ones(1)), np.eye(2)[[q, q]][:, None]
     i = int(np.abs(draws.mean(axis=0) - 0.7).argmin())
-    model = Model(cost.sums, (cost,), asked)
+    model = Model(sums, (cost,), np.zeros(2, dtype=int), fitted, weights, Reward(sums, 0))
     found = model.expect(Z).added_to(model.expect(X[[i]]), 0.2)
     of_center = cost_at(draws[:, i])[:, None]
     of_scout = cost_at(center + left * random.standard_normal(center.shape))

@@ -22,7 +22,7 @@ from lifesafe.journal.store import Record
 from lifesafe.safety.account import Account
 from lifesafe.safety.betting import ROUNDING, Bet
 from lifesafe.safety.likelihood import FLOOR
-from lifesafe.safety.posterior import Cost, Expected, Model, Reward, Sums
+from lifesafe.safety.posterior import Expected, Model, Sums
 from lifesafe.safety.problem import Problem
 
 _START_SHARE = 0.25  # of delta, for the bet on the first start; the next has half of that, and so on
@@ -138,11 +138,10 @@ class Beliefs:
     @cached_property
     def model(self) -> Model:
         """What is known of all mean returns."""
-        pairs = enumerate(zip(self.lumps, self.problem.limits, strict=True))
-        least = 1.0 if self.problem.incident == "horizon" else FLOOR
-        costs = tuple(None if self.sure[k] else Cost.given(self.sums, k, s / b, least) for k, (s, b) in pairs)
-        names = self.problem.names
-        return Model(self.sums, costs, Reward(self.sums, names.index("reward") if "reward" in names else None))
+        names, least = self.problem.names, 1.0 if self.problem.incident == "horizon" else FLOOR
+        scaled = zip(self.sure, self.lumps, self.problem.limits, strict=True)
+        lumps = [None if sure else s / b for sure, s, b in scaled]
+        return Model.given(self.sums, lumps, names.index("reward") if "reward" in names else None, least)
 
     def expect(self, points: Sequence[Point]) -> Expected:
         """Return what is expected of some targets."""

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 from lifesafe.errors import ConfigError, NoSafeTargetError
-from lifesafe.journal import events as e
-from lifesafe.journal.history import History
-from lifesafe.journal.store import Record
-from lifesafe.safety import choice, newcomers
-from lifesafe.safety.beliefs import Beliefs, Books, step
-from lifesafe.safety.choice import Choice
+from lifesafe.returns import Returns
 from lifesafe.safety.problem import Problem
+from lifesafe.safety.search import SafeOptimizer
 
 
 def start_episodes(problem: Problem) -> int | None:
@@ -19,28 +13,14 @@ def start_episodes(problem: Problem) -> int | None:
 
     The search itself is asked, with starts that never cost anything. 0 where every single episode keeps the limits.
     """
-    history, books, rewards = History(), Books(problem), problem.rewards
-    assert rewards is not None
-
-    numbers = itertools.count(1)
-
-    def happens(event: e.Event) -> None:
-        step(Record(next(numbers), event, "now", ""), history, books, problem)
-
-    happens(e.Opened(problem=problem.to_plain(), version=""))
-    rule = newcomers.choose if problem.promise == "total" and not all(problem.sure) else choice.choose
-    while True:
-        try:
-            found = rule(Beliefs(problem, history, books.account))
-        except NoSafeTargetError:
-            return None
-        if not isinstance(found, Choice) or found.stage != "start":
-            return history.searched if isinstance(found, Choice) else None
-        number, drawn = len(history.trials) + 1, found.lottery
-        asked = {"targets": drawn.targets, "tickets": drawn.draws, "paid": found.paid, "forecasts": found.forecasts}
-        happens(e.Asked(trial=number, stage="start", charge=found.charge, allowance=found.allowance, **asked))  # type: ignore[arg-type]
-        episode = (rewards[0], *(0.0 for _ in problem.limits))
-        happens(e.Told(trial=number, episodes=(episode,) * len(drawn.tickets)))
+    assert problem.rewards is not None
+    free, search = Returns(problem.rewards[0], [0.0] * len(problem.limits)), SafeOptimizer(problem)
+    try:
+        while (trial := search.ask()) is not None and trial.stage == "start":
+            search.tell(trial, [free] * trial.episodes)
+    except NoSafeTargetError:
+        return None
+    return None if trial is None else search.beliefs.searched
 
 
 def check_start(problem: Problem) -> None:

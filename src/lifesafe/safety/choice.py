@@ -10,20 +10,25 @@ Candidates are drawn from a named random stream, so the same facts give the same
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from lifesafe._random import generator
 from lifesafe.errors import NoSafeTargetError
-from lifesafe.journal.events import Forecast, Point
+from lifesafe.journal.events import Asked, Forecast, Point
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES, allowance, start_allowance, step_risks
+from lifesafe.safety.ledger import (
+    EPISODES,
+    FIRST_EPISODES,
+    SCOUTS,
+    allowance,
+    lottery,
+    start_allowance,
+    step_risks,
+)
 from lifesafe.safety.likelihood import mean_of
-from lifesafe.safety.lottery import SCOUTS, Lottery, lottery
-from lifesafe.safety.posterior import Expected
 from lifesafe.safety.recommendation import recommend
 from lifesafe.safety.start import current_start, why_none_is_left
 
@@ -33,28 +38,18 @@ CANDIDATES = 400
 """Drawn for the center, and as many for the scout."""
 OPTIMISM = 1.5
 """Standard deviations that are added to a mean reward."""
+GAIN = 0.01
+"""Share of the reward range: less than this is nothing to go on for."""
 _CURIOSITY, _MOST_CURIOUS = 0.3, 0.5  # of a scout for what is least known: for each deviation of f, up to this
 _TOO_FAR, _FAR_PRICE = 1.2, 0.3  # mean cost, in limits, from which a scout pays so much of the reward range a limit
 _CLOSE = 0.1  # to a line, along every axis, where targets are listed
 _LITTLE = 0.05  # of delta: risk up to which a center pays only for what its step adds
-_AT_ONCE = 64  # candidates whose price is computed at once
+_AT_ONCE = 32  # candidates whose price is computed at once
 _BOLD = 0.25  # of what is left of delta: a trial may take so much if a fair share pays for nothing new
 _PATIENCE = 10  # trials in a row at what is known
-_GAIN = 0.01  # of the reward range: less than this is nothing to go on for
 
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The next trial, and what it rests on."""
-
-    stage: str
-    lottery: Lottery
-    charge: float
-    allowance: float
-    paid: tuple[Point, ...]
-    """Targets that have paid with this trial."""
-    forecasts: tuple[Forecast, ...]
-    """What is expected of each target of the lottery."""
+Choice = Asked
+"""The next trial, as it will be recorded."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,14 @@ def choose(beliefs: Beliefs) -> Choice | Done:
         return Done(f"the {beliefs.problem.episodes} episodes are used up")
     if beliefs.admitted or all(beliefs.sure):
         return _step(beliefs, left)
-    return _start(beliefs, left) if beliefs.is_vouched else _from_data(beliefs, left)
+    if beliefs.is_vouched:
+        return _start(beliefs, left)
+    # Under lower limits for which nobody has named a start, a target that was tried pays before it runs.
+    risk = beliefs.expect(beliefs.tried).risks()
+    if not len(risk) or risk.min() > start_allowance(beliefs, 0):
+        return Done("no target that was tried is sure enough to keep the lower limits; name a start that is")
+    best = int(risk.argmin())
+    return _step(beliefs, left, begin=(beliefs.tried[best], float(risk[best])))
 
 
 def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ...]:
@@ -92,37 +94,43 @@ def forecasts(beliefs: Beliefs, points: tuple[Point, ...]) -> tuple[Forecast, ..
     )
 
 
+def trial(
+    beliefs: Beliefs,
+    stage: str,
+    center: Point,
+    episodes: int,
+    scout: Point | None = None,
+    *,
+    charge: float = 0.0,
+    allowance: float = 0.0,
+    paid: tuple[Point, ...] = (),
+) -> Choice:
+    """Return the next trial at a center, perhaps with a scout, as it will be recorded."""
+    number, targets = len(beliefs.history.trials) + 1, (center,) if scout is None else (center, scout)
+    return Asked(
+        trial=number,
+        stage=stage,
+        targets=targets,
+        tickets=(0,) * episodes if scout is None else lottery(episodes, beliefs.problem.seed, number),
+        charge=charge,
+        paid=paid,
+        allowance=allowance,
+        forecasts=forecasts(beliefs, targets),
+    )
+
+
 def _start(beliefs: Beliefs, left: int) -> Choice | Done:
     """Try the start until its risk fits; then the search goes on from there."""
     found = current_start(beliefs)
     if found is None:
         raise NoSafeTargetError(why_none_is_left(beliefs))
     number, point = found
-    own = beliefs.own.get(point)
-    may = start_allowance(beliefs, number)
+    own, may = beliefs.own.get(point), start_allowance(beliefs, number)
     if own is not None and own.episodes >= FIRST_EPISODES:
-        (forecast,) = forecasts(beliefs, (point,))
-        if forecast.risk <= may:
-            return _step(beliefs, left, begin=(point, forecast.risk))
-    count = min(EPISODES if own is not None else FIRST_EPISODES, left)
-    return Choice("start", lottery(point, count), 0.0, may, (), forecasts(beliefs, (point,)))
-
-
-def _from_data(beliefs: Beliefs, left: int) -> Choice | Done:
-    """Begin under lower limits for which nobody has named a start: a target that was tried pays before it runs."""
-    risk = beliefs.expect(beliefs.tried).risks()
-    if not len(risk) or risk.min() > start_allowance(beliefs, 0):
-        return Done("no target that was tried is sure enough to keep the lower limits; name a start that is")
-    best = int(risk.argmin())
-    return _step(beliefs, left, begin=(beliefs.tried[best], float(risk[best])))
-
-
-def _again(beliefs: Beliefs, left: int) -> Choice | Done:
-    found = current_start(beliefs) if beliefs.is_vouched else None
-    if found is None:
-        return Done("no target that was tried keeps the limits for sure enough any more")
-    point = found[1]
-    return Choice("start", lottery(point, min(EPISODES, left)), 0.0, 0.0, (), forecasts(beliefs, (point,)))
+        risk = float(beliefs.expect([point]).risks()[0])
+        if risk <= may:
+            return _step(beliefs, left, begin=(point, risk))
+    return trial(beliefs, "start", point, min(FIRST_EPISODES if own is None else EPISODES, left), allowance=may)
 
 
 def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None) -> Choice | Done:
@@ -133,13 +141,10 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
         left: Episodes that are left.
         begin: A start that pays with this trial, and its risk.
     """
-    number = len(beliefs.history.trials) + 1
-    rng = generator(beliefs.problem.seed, "candidates", number)
-    paid = beliefs.paid | ({begin[0]} if begin is not None else set())
-    extra = begin[1] if begin is not None else 0.0
-    points = _centers(beliefs, rng)
-    centers = _Centers(beliefs, points, paid, points.index(begin[0]) if begin is not None else None)
-    rest = max(beliefs.problem.delta - beliefs.spent - extra, 0.0)
+    problem, (first, extra) = beliefs.problem, begin or (None, 0.0)
+    rng = generator(problem.seed, "candidates", len(beliefs.history.trials) + 1)
+    centers = _Centers(beliefs, rng, beliefs.paid if first is None else beliefs.paid | {first}, first)
+    rest = max(problem.delta - beliefs.spent - extra, 0.0)
     fair, i = min(max(allowance(beliefs) - extra, 0.0), rest), None
     for may in (fair, max(fair, _BOLD * rest)):  # more, where a fair share pays for nothing new
         i = centers.best(may)
@@ -147,137 +152,129 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
             continue
         scout, more, hoped = None, 0.0, float(centers.hoped[i])
         if left >= EPISODES and not all(beliefs.sure):
-            room = may - float(centers.price[i])
-            scout, more, hoped = _scout(beliefs, rng, centers.expected.rows(np.array([i])), room)
+            scout, more, hoped = _scout(beliefs, rng, centers.points[i], may - float(centers.price[i]))
         if scout is not None or not centers.has_paid[i] or begin is not None:
             break
     if i is None:  # what came back has made even the start doubtful: look there again
-        return _again(beliefs, left)
-    center, charge = points[i], extra + float(centers.price[i])
-    if centers.has_paid[i] and begin is None:
-        done = _nothing_to_gain(beliefs, max(hoped, float(centers.hoped[i])))
-        done = done or (_nothing_new(beliefs) if scout is None else None)
-        if done is not None:
-            return done
-    drawn = lottery(center, min(EPISODES, left), scout, seed=beliefs.problem.seed, trial=number)
-    paying = (*((begin[0],) if begin is not None else ()), *(() if centers.has_paid[i] else (center,)))
-    return Choice("search", drawn, charge + more, may + extra, paying, forecasts(beliefs, drawn.targets))
+        again = current_start(beliefs) if beliefs.is_vouched else None
+        if again is None:
+            return Done("no target that was tried keeps the limits for sure enough any more")
+        return trial(beliefs, "start", again[1], min(EPISODES, left))
+    center, has_paid, charge = centers.points[i], bool(centers.has_paid[i]), extra + float(centers.price[i])
+    if has_paid and begin is None:
+        over = _over(beliefs, max(hoped, float(centers.hoped[i])), is_known=scout is None)
+        if over is not None:
+            return over
+    paid = tuple(point for point, pays in ((first, begin is not None), (center, not has_paid)) if pays and point)
+    return trial(
+        beliefs, "search", center, min(EPISODES, left), scout, charge=charge + more, allowance=may + extra, paid=paid
+    )
 
 
 class _Centers:
     """Targets that a trial may be about, and what each would be charged, computed as far as it matters."""
 
-    def __init__(self, beliefs: Beliefs, points: tuple[Point, ...], paid: Collection[Point], begin: int | None) -> None:
-        self.expected = beliefs.expect(points)
-        self.hoped = self.expected.reward + OPTIMISM * self.expected.reward_sd
+    def __init__(
+        self, beliefs: Beliefs, rng: np.random.Generator, paid: Collection[Point], begin: Point | None
+    ) -> None:
+        """Draw targets between those that kept the limits; from the whole box if every episode is safe.
+
+        Of a list, those count as between that lie close to a line. Tried targets are always among them.
+        """
+        problem = beliefs.problem
+        known = beliefs.tried or problem.starts
+        if all(beliefs.sure):
+            drawn = rng.random((CANDIDATES, len(problem.names)))
+        else:
+            own, limits = beliefs.own, np.array(problem.limits)
+            kept = [point for point in known if point in own and (own[point].means[1:] <= limits).all()]
+            ends = problem.scaled(kept or known)  # all of them if none has kept the limits
+            one, other = (ends[rng.integers(len(ends), size=CANDIDATES)] for _ in range(2))
+            drawn = one + (other - one) * rng.random((CANDIDATES, 1))
+        if problem.listed is None or problem.targets is None:
+            self.points: tuple[Point, ...] = (*known, *problem.raw(drawn))
+        elif all(beliefs.sure):
+            self.points = problem.targets
+        else:
+            distance = np.zeros((len(drawn), len(problem.listed)))
+            for axis in range(drawn.shape[1]):
+                apart = np.abs(np.subtract.outer(drawn[:, axis], problem.listed[:, axis]))
+                np.maximum(distance, apart, out=distance)
+            close = np.unique(distance.argmin(axis=1)[distance.min(axis=1) <= _CLOSE])
+            self.points = tuple(dict.fromkeys([*known, *(problem.targets[j] for j in close.tolist())]))
+        self._Z = problem.scaled(self.points)
+        mean, sd = beliefs.model.rewards(self._Z)
+        self.hoped = mean + OPTIMISM * sd
         """Reward that each may have, if one is lucky."""
-        self.has_paid = np.array([point in paid for point in points])
-        self._risk = self.expected.risks()
-        is_little = self._risk <= (_LITTLE * beliefs.problem.delta if paid else -1)
-        self.price = np.where(self.has_paid, 0.0, np.where(is_little, np.nan, self._risk))
-        """What each would be charged; not known where that is little and nobody has asked for it yet."""
-        self._paid, self._begin, self._half = beliefs.expect(sorted(paid)), begin, beliefs.problem.delta / 2
+        self.has_paid = np.array([point in paid for point in self.points])
         self._order = np.argsort(-self.hoped, kind="stable")
+        self._risk = np.full(len(self.points), np.nan)
+        self.price = np.where(self.has_paid, 0.0, np.nan)
+        """What each would be charged; not a number where nobody has asked for it yet."""
+        self._is_begin = np.array([point == begin for point in self.points])
+        self._model, self._delta = beliefs.model, problem.delta
+        self._paid = beliefs.expect(sorted(paid))
 
     def best(self, may: float) -> int | None:
         """Return the most hopeful target that may be tried for so much; a start that begins always may."""
-        fits = self._risk <= max(self._half, may)
-        if self._begin is not None:
-            fits[self._begin] = True
-        order = self._order[fits[self._order]]
-        for first in range(0, len(order), _AT_ONCE):
-            chosen = order[first : first + _AT_ONCE]
-            unknown = chosen[np.isnan(self.price[chosen])]
-            if len(unknown):
-                self.price[unknown] = step_risks(self._paid, self.expected.rows(unknown))
-            if (self.price[chosen] <= may).any():
-                return int(chosen[(self.price[chosen] <= may).argmax()])
+        for first in range(0, len(self._order), _AT_ONCE):
+            chosen = self._order[first : first + _AT_ONCE]
+            if np.isnan(self._risk[chosen]).any():
+                expected = self._model.expect(self._Z[chosen])
+                risk = self._risk[chosen] = expected.risks()
+                is_little = np.flatnonzero((risk <= _LITTLE * self._delta) & ~self.has_paid[chosen])
+                price = np.where(self.has_paid[chosen], 0.0, risk)
+                if len(is_little) and len(self._paid.Z):
+                    price[is_little] = step_risks(self._paid, expected.rows(is_little))
+                self.price[chosen] = price
+            fits = (self._risk[chosen] <= max(self._delta / 2, may)) | self._is_begin[chosen]
+            fits &= self.price[chosen] <= may
+            if fits.any():
+                return int(chosen[fits.argmax()])
         return None
 
 
-def _scout(
-    beliefs: Beliefs, rng: np.random.Generator, center: Expected, room: float
-) -> tuple[Point | None, float, float]:
+def _scout(beliefs: Beliefs, rng: np.random.Generator, center: Point, room: float) -> tuple[Point | None, float, float]:
     """Return the most promising scout whose lottery fits, the risk that it adds, and the most that any may earn."""
-    points = _around(beliefs, rng, center.Z[0])
+    problem, of_center = beliefs.problem, beliefs.expect([center])
+    z = of_center.Z[0]
+    if problem.listed is not None and problem.targets is not None:
+        distance = np.abs(problem.listed - z).max(axis=1)
+        near = (distance > 1e-12) & (distance <= SCOUT_REACH + 1e-9)  # a scout is another target than its center
+        points = tuple(problem.targets[j] for j in np.flatnonzero(near))
+    else:  # steps of all lengths; with many axes most would be long otherwise
+        steps = rng.uniform(-SCOUT_REACH, SCOUT_REACH, (CANDIDATES, len(z))) * np.sqrt(rng.random((CANDIDATES, 1)))
+        points = problem.raw(np.clip(z + steps, 0.0, 1.0))
     if not points:
         return None, 0.0, -np.inf
     far = beliefs.expect(points)
     hoped = far.reward + OPTIMISM * far.reward_sd
-    means, sds = np.array(far.f).transpose(1, 0, 2)
+    means, sds = far.of_f()
     worth = hoped + _CURIOSITY * np.minimum(sds.max(axis=0), _MOST_CURIOUS / _CURIOSITY)
     worth -= _FAR_PRICE * np.maximum(mean_of(means).max(axis=0) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
     for first in range(0, len(order), _AT_ONCE):
         chosen = order[first : first + _AT_ONCE]
-        added = far.rows(chosen).added_to(center, SCOUTS / EPISODES)
+        added = far.rows(chosen).added_to(of_center, SCOUTS / EPISODES)
         if (added <= room).any():
             j = int((added <= room).argmax())
             return points[chosen[j]], float(added[j]), float(hoped.max())
     return None, 0.0, float(hoped.max())
 
 
-def _nothing_to_gain(beliefs: Beliefs, hoped: float) -> Done | None:
-    """Return that the search is over if even the most hopeful target beats the recommended one by next to nothing."""
+def _over(beliefs: Beliefs, hoped: float, *, is_known: bool) -> Done | None:
+    """Return that the search is over, if it is.
+
+    Args:
+        beliefs: What is believed.
+        hoped: Reward of the most hopeful target: next to nothing more than the recommended one ends the search.
+        is_known: Whether the next trial would try nothing new: many of them in a row end it, too.
+    """
     best = recommend(beliefs)
-    if best is None or hoped - best.modeled > _GAIN:
-        return None
-    return Done(f"no target that may be tried can earn {_GAIN:.0%} of the reward range more")
-
-
-def _nothing_new(beliefs: Beliefs) -> Done | None:
-    """Return that the search is over if many trials in a row could afford nothing that was not known."""
-    last = [tried for tried in beliefs.history.told if tried.asked.stage == "search"][-_PATIENCE:]
-    known = [tried for tried in last if not tried.asked.paid and len(tried.asked.targets) == 1]
-    if len(known) < _PATIENCE or all(beliefs.sure):
+    if best is not None and hoped - best.modeled <= GAIN:
+        return Done(f"no target that may be tried can earn {GAIN:.0%} of the reward range more")
+    last = [tried.asked for tried in beliefs.history.told if tried.asked.stage == "search"][-_PATIENCE:]
+    known = [asked for asked in last if not asked.paid and len(asked.targets) == 1]
+    if not is_known or len(known) < _PATIENCE or all(beliefs.sure):
         return None
     return Done(f"in {_PATIENCE} trials nothing new could be tried: what is left of delta pays for no further step")
-
-
-def _centers(beliefs: Beliefs, rng: np.random.Generator) -> tuple[Point, ...]:
-    """Return the tried targets, and others between those that kept the limits; the whole box if every episode is safe.
-
-    Of a list, those count as between that lie close to a line.
-    """
-    problem = beliefs.problem
-    known = beliefs.tried or problem.starts
-    X = problem.scaled(known)
-    if all(beliefs.sure):
-        drawn = rng.random((CANDIDATES, len(problem.names)))
-    else:
-        ends = X[_kept_limits(beliefs, known)]
-        one, other = (ends[rng.integers(len(ends), size=CANDIDATES)] for _ in range(2))
-        drawn = one + (other - one) * rng.random((CANDIDATES, 1))
-    if problem.listed is None or problem.targets is None:
-        return (*known, *map(problem.raw, drawn))
-    if all(beliefs.sure):
-        return problem.targets
-    from scipy.spatial import cKDTree  # here, since few searches list their targets, and it takes long to load
-
-    distance, nearest = cKDTree(problem.listed).query(drawn, p=np.inf)
-    close = np.unique(np.asarray(nearest)[np.asarray(distance) <= _CLOSE])
-    listed = [problem.targets[j] for j in close.tolist()]
-    return tuple(dict.fromkeys([*known, *listed]))
-
-
-def _kept_limits(beliefs: Beliefs, points: Sequence[Point]) -> Int[np.ndarray, " m"]:
-    """Return which targets have kept the limits by their own episodes; all of them if none has."""
-    own, limits = beliefs.own, np.array(beliefs.problem.limits)
-    kept = [i for i, point in enumerate(points) if point in own and (own[point].means[1:] <= limits).all()]
-    return np.array(kept or range(len(points)), dtype=np.intp)
-
-
-def _around(beliefs: Beliefs, rng: np.random.Generator, z: Float[np.ndarray, " d"]) -> tuple[Point, ...]:
-    """Return targets within a scout's reach of a center."""
-    problem = beliefs.problem
-    if problem.listed is not None and problem.targets is not None:
-        distance = np.abs(problem.listed - z).max(axis=1)
-        near = (distance > 1e-12) & (distance <= SCOUT_REACH + 1e-9)  # a scout is another target than its center
-        return tuple(problem.targets[j] for j in np.flatnonzero(near))
-    drawn = z + _steps(rng, SCOUT_REACH, len(z))
-    return tuple(map(problem.raw, np.clip(drawn, 0.0, 1.0)))
-
-
-def _steps(rng: np.random.Generator, reach: float, axes: int) -> Float[np.ndarray, "m d"]:
-    """Return steps of all lengths up to a reach along each axis; with many axes most would be long otherwise."""
-    return np.asarray(rng.uniform(-reach, reach, (CANDIDATES, axes)) * np.sqrt(rng.random((CANDIDATES, 1))))

@@ -1,4 +1,8 @@
-"""The ledger: how likely a lottery breaks a limit, and how much of that the next trial may add.
+"""The ledger: which target each episode of a trial is asked for, how likely that breaks a limit, and what it may cost.
+
+A trial is a *lottery*: most tickets are for the *center*, the target that the trial is about, and a few for a *scout*
+further out. A lottery over targets is itself a policy: draw a ticket, then act. So a promise about the mean cost of
+every trial is the paper's promise, with lotteries as its policies.
 
 Notation:
     Q_t     lottery of trial t, chosen from the data D_{t-1} and named random streams
@@ -26,6 +30,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe._random import generator
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.posterior import Expected
 
@@ -33,7 +38,18 @@ EPISODES = 10
 """Episodes of a trial."""
 FIRST_EPISODES = 30
 """Episodes of the first trial of a start: what it shows decides whether the search may begin."""
+SCOUTS = 2
+"""Tickets of a trial that go to the scout."""
 _MOST_SHARES = 30  # into which what is left of delta is divided
+
+
+def lottery(episodes: int, seed: int, trial: int) -> tuple[int, ...]:
+    """Return for each episode of a trial with a scout whether it is the center's, 0, or the scout's, 1.
+
+    The order is random; the same seed and number of the trial give the same.
+    """
+    order = generator(seed, "tickets", trial).permutation(episodes)
+    return tuple(int(i >= episodes - SCOUTS) for i in order)
 
 
 def allowance(beliefs: Beliefs) -> float:

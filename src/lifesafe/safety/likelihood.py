@@ -22,8 +22,6 @@ Reference: Wedderburn 1974, *Quasi-likelihood functions*.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from jaxtyping import Float
 
@@ -32,6 +30,7 @@ _SOFT = 0.05
 _HIGHEST = 8.0  # f above which the scale ends: 5^8 / 4 limits
 _TYPICAL, _SPREAD = 0.5, 0.7  # prior of phi: log-normal around half a limit
 _SMALLEST = 0.1
+_NEGLIGIBLE = 0.01  # weight of a dispersion that does not matter
 FLOOR = 0.1
 """Weight that the largest dispersion keeps, whatever was seen."""
 
@@ -51,41 +50,36 @@ def scale_of(m: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
         return np.where(u > -1, np.log1p(np.maximum(u, -1.0)) / _LOG5, -np.inf)
 
 
-def dispersions(s: float) -> Float[np.ndarray, " p"]:
-    """Return the values of phi that are considered: by factors of 2, up to s."""
-    grid = _SMALLEST * 2.0 ** np.arange(40)
-    return np.append(grid[grid < 0.9 * s], s)
+def dispersions(
+    s: float, n: Float[np.ndarray, " n"], S: Float[np.ndarray, " n"], squares: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
+    """Return the values of phi that matter, by factors of 2 up to s, and the posterior probability of each.
 
-
-def dispersion_weights(
-    phis: Float[np.ndarray, " p"], groups: Iterable[tuple[float, float, float]]
-) -> Float[np.ndarray, " p"]:
-    """Return the posterior probability of every phi, before any floor.
+    Small weights go to the next larger value, which is the safe side; s itself stays, whatever its weight.
 
     Args:
-        phis: The values of `dispersions`.
-        groups: For each target its episodes, the sum and the sum of squares of their costs, in limits.
+        s: Largest cost that can come at once, in limits.
+        n: Episodes of each target.
+        S: Sum of their costs, in limits.
+        squares: Sum of the squares.
     """
-    log_weights = -0.5 * (np.log(phis / min(_TYPICAL, phis[-1])) / _SPREAD) ** 2
-    for n, total, squares in groups:
-        if total <= 0 or n < 2:
-            continue  # zeros say nothing of the size of lumps
-        mean = total / n
-        weight = min(1.0, 1.0 / mean)  # targets far above the limit may be noisy in another way
-        spread = max(squares - total * mean, 0.0) / mean
-        log_weights = log_weights - 0.5 * weight * ((n - 1) * np.log(phis) + spread / phis)
+    phis = _SMALLEST * 2.0 ** np.arange(40)
+    phis = np.append(phis[phis < 0.9 * s], s)
+    says = (S > 0) & (n >= 2)  # zeros say nothing of the size of lumps
+    n, S, squares = n[says], S[says], squares[says]
+    mean = S / n
+    trust = np.minimum(1.0, 1.0 / mean)  # targets far above the limit may be noisy in another way
+    spread = np.maximum(squares - S * mean, 0.0) / mean
+    log_weights = -0.5 * (np.log(phis / min(_TYPICAL, s)) / _SPREAD) ** 2
+    log_weights -= 0.5 * (trust @ (n - 1) * np.log(phis) + trust @ spread / phis)
     weights = np.exp(log_weights - log_weights.max())
-    return np.asarray(weights / weights.sum())
-
-
-def kept(weights: Float[np.ndarray, " p"], least: float = 0.01) -> Float[np.ndarray, " p"]:
-    """Return the weights with those too small to matter given to the next larger dispersion, which is the safe side."""
-    moved = weights.copy()
-    for i in range(len(moved) - 1):
-        if moved[i] < least:
-            moved[i + 1] += moved[i]
-            moved[i] = 0.0
-    return moved
+    weights /= weights.sum()
+    for i in range(len(phis) - 1):
+        if weights[i] < _NEGLIGIBLE:
+            weights[i + 1] += weights[i]
+            weights[i] = 0.0
+    matter = (weights > 0) | (phis == s)
+    return phis[matter], weights[matter]
 
 
 def floored(weights: Float[np.ndarray, " p"], least: float = FLOOR) -> Float[np.ndarray, " p"]:

@@ -2,8 +2,8 @@
 
 Notation:
     f       a mean cost on the modeled scale, see `likelihood`
-    c       components: dispersions and processes, see `process`
-    w       posterior weights of the components                        (c,)
+    c       components: dispersions and processes of every cost, one cost after the other, see `process`
+    w       posterior weights of the components of each cost           (k, c)
     v       the same, held up: the largest dispersion keeps a tenth, the rough process a quarter
 
 A risk is computed with w and with v, and the larger one counts. So the ledger holds if the world is a draw from the
@@ -12,14 +12,14 @@ mixture, and it stays careful if the world is rougher or lumpier than it has loo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import ndtr
 
-from lifesafe.safety.likelihood import FLOOR, dispersion_weights, dispersions, floored, kept, mean_of, scale_of
+from lifesafe.safety.likelihood import FLOOR, dispersions, floored, mean_of, scale_of
 from lifesafe.safety.process import (
     DEVIATIONS,
     LENGTHS,
@@ -36,6 +36,7 @@ from lifesafe.safety.process import (
 _FAR = 6.0  # deviations from a mean beyond which nothing matters
 _NODES, _MASSES = np.polynomial.legendre.leggauss(96)  # for lotteries, from -1 to 1
 _MEMBERS = 24  # draws along each component, for quantiles
+_TIE = 1e-9  # half of the draws of one component lie below its middle, but for rounding
 _REWARD_PROCESS = LENGTHS.index(1.0)  # whose length the mean reward has
 _REWARD_SD, _UNTOLD_SD = 0.2, 0.5  # of a mean reward around the one asked for, and around a constant; in ranges
 _REWARD_NOISE, _NOISE_DF = 0.05, 4.0  # prior of the noise of an episode's reward
@@ -55,147 +56,52 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """One mean cost."""
+    """How lumpy one cost is."""
 
-    sums: Sums
-    k: int
-    """Number of the cost, from 0."""
     phis: Float[np.ndarray, " p"]
-    """Dispersions that are considered."""
+    """Dispersions that matter."""
     shares: Float[np.ndarray, " p"]
     """Posterior weight of each."""
-    least: float
-    """Weight that the largest dispersion keeps, whatever was seen."""
-
-    @classmethod
-    def given(cls, sums: Sums, k: int, s: float, least: float = FLOOR) -> Cost:
-        """Return what episodes say of cost k.
-
-        Args:
-            sums: The episodes.
-            k: Number of the cost, from 0.
-            s: Largest cost that can come at once, in limits.
-            least: Weight that it keeps as the dispersion, whatever was seen.
-        """
-        phis = dispersions(s)
-        groups = zip(sums.episodes, sums.totals[:, 1 + k], sums.squares[:, 1 + k], strict=True)
-        shares = kept(dispersion_weights(phis, groups))
-        matter = (shares > 0) | (phis == s)
-        return cls(sums, k, phis[matter], shares[matter], least)
 
     @property
     def phi(self) -> float:
         """Mean dispersion, in limits."""
         return float(self.shares @ self.phis)
 
-    @cached_property
-    def fitted(self) -> Fitted:
-        """The process given the episodes."""
-        return fit(self.sums.X, self.sums.episodes, self.sums.totals[:, 1 + self.k], self.phis)
 
-    @cached_property
-    def weights(self) -> Float[np.ndarray, "v c"]:
-        """Both weights of every component, w and v; the process runs fastest."""
-        evidence = self.fitted.log_evidence.reshape(-1, len(LENGTHS)) + np.log([ROUGH, 1 - ROUGH])
-        share = np.exp(evidence - evidence.max(axis=1, keepdims=True))
-        rough = share[:, 0] / share.sum(axis=1)
-        pairs = (self.shares, rough), (floored(self.shares, self.least), np.maximum(rough, ROUGH))
-        return np.stack([np.stack([by_phi * r, by_phi * (1 - r)], axis=1).reshape(-1) for by_phi, r in pairs])
-
-    def tails(self, at: Moments, limit: float = 1.0) -> Float[np.ndarray, " m"]:
-        """Return the probability that the mean cost of each target exceeds a limit."""
-        return self._larger(ndtr((at.means - scale_of(np.array(limit))) / at.sds))
-
-    def beyond(
-        self, center: Moments, others: Moments, covariance: Float[np.ndarray, "c m"], share: float
-    ) -> Float[np.ndarray, " m"]:
-        """Return the probability that a center keeps the limit and its lottery with another target does not.
-
-        Args:
-            center: What is known of the center: of one for all others, or of one for each.
-            others: What is known of each of the others.
-            covariance: Of f at the center with f at each of the others.
-            share: Share of the tickets that the other target has.
-        """
-        # Nodes end where the center breaks the limit: across that edge the sum would depend on where they fall.
-        half = 0.5 * (np.clip((PRIOR_MEAN - center.means) / center.sds, -_FAR, _FAR) + _FAR)[..., None]
-        u = half * (_NODES + 1) - _FAR  # (c, 1 or m, q)
-        mass = half * _MASSES * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
-        off_center = center.sds[..., None] * u
-        # The lottery exceeds the limit if f at the other target exceeds this; alone, if it exceeds that of the limit.
-        spent = np.zeros(1) if share == 1 else (1 - share) * mean_of(center.means[..., None] + off_center)
-        threshold = scale_of(np.maximum((1 - spent) / share, 0.0))
-        slope = covariance / center.sds**2  # of the conditional mean in f at the center
-        left = np.sqrt(np.maximum(others.sds**2 - covariance * slope, 1e-12))
-        conditional = others.means[..., None] + slope[..., None] * off_center
-        tail = ndtr((conditional - threshold) / left[..., None])
-        return self._larger((tail * mass).sum(axis=-1))
-
-    def quantiles(self, at: Moments, levels: tuple[float, ...]) -> Float[np.ndarray, "l m"]:
-        """Return quantiles of the mean cost, in limits, with the weights w."""
-        nodes = np.linspace(-4.0, 4.0, _MEMBERS)
-        f = (at.means[..., None] + at.sds[..., None] * nodes).transpose(1, 0, 2).reshape(at.means.shape[1], -1)
-        mass = (self.weights[0][:, None] * np.exp(-0.5 * nodes**2)).reshape(-1)
-        order = np.argsort(f, axis=1)
-        below = np.cumsum(mass[order], axis=1) / mass.sum()
-        found = [(below < level).sum(axis=1).clip(max=f.shape[1] - 1) for level in levels]
-        values = np.take_along_axis(f, order, axis=1)
-        return mean_of(np.stack([values[np.arange(len(values)), index] for index in found]))
-
-    def of_f(self, at: Moments) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        """Return mean and deviation of f over all components, with the weights v."""
-        careful = self.weights[1]
-        mean = careful @ at.means
-        return mean, np.sqrt(careful @ (at.sds**2 + at.means**2) - mean**2)
-
-    def _larger(self, by_component: Float[np.ndarray, "c m"]) -> Float[np.ndarray, " m"]:
-        return np.asarray((self.weights @ by_component).max(axis=0))
-
-
-@dataclass(frozen=True, eq=False)
 class Reward:
     """The mean reward, as a share of its range: a Gaussian process around the reward that is asked for."""
 
-    sums: Sums
-    asked: int | None
-    """The axis that asks for a reward; none for knobs, around whose mean reward the process varies."""
+    def __init__(self, sums: Sums, asked: int | None) -> None:
+        """Condition the process on episodes.
 
-    @cached_property
-    def _fitted(self) -> tuple[Float[np.ndarray, " n"], Float[np.ndarray, "n n"]]:
-        sums, n = self.sums, self.sums.episodes
-        mean = sums.totals[:, 0] / n
-        squares = float(np.maximum(sums.squares[:, 0] - sums.totals[:, 0] * mean, 0.0).sum())
+        Args:
+            sums: The episodes.
+            asked: The axis that asks for a reward; none for knobs, around whose mean reward the process varies.
+        """
+        n, told = sums.episodes, sums.totals[:, 0]
+        mean = told / n
+        squares = float(np.maximum(sums.squares[:, 0] - told * mean, 0.0).sum())
         df = float((n - 1).sum())
         noise = (squares + _NOISE_DF * _REWARD_NOISE**2) / (df + _NOISE_DF)
-        inverse = np.linalg.inv(self._scale * kernels(sums.X, sums.X)[_REWARD_PROCESS] + np.diag(noise / n + 1e-8))
-        return inverse @ (mean - self._prior(sums.X)), inverse
+        self._asked, self._first = asked, float(mean[0]) if len(n) else 0.5
+        self._sd = _UNTOLD_SD if asked is None else _REWARD_SD
+        # A multiple of the process whose length it has.
+        self._scale = (self._sd / DEVIATIONS[_REWARD_PROCESS]) ** 2
+        K = self._scale * kernels(sums.X, sums.X)[_REWARD_PROCESS]
+        self._inverse = np.linalg.inv(K + np.diag(noise / n + 1e-8))
+        self._a = self._inverse @ (mean - self._prior(sums.X))
 
     def moments(
         self, Z: Float[np.ndarray, "m d"], cross: Float[np.ndarray, "q m n"]
     ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """Return mean and standard deviation at some targets, given their prior covariance with those tried."""
-        if not len(self.sums.X):
-            return self._prior(Z), np.full(len(Z), self._sd)
-        a, inverse = self._fitted
         own = self._scale * cross[_REWARD_PROCESS]
-        var = self._sd**2 - np.einsum("mn,mn->m", own @ inverse, own)
-        return self._prior(Z) + own @ a, np.sqrt(np.maximum(var, 1e-12))
-
-    @property
-    def _sd(self) -> float:
-        return _UNTOLD_SD if self.asked is None else _REWARD_SD
-
-    @property
-    def _scale(self) -> float:
-        """Variance of the reward, as a multiple of that of the process whose length it has."""
-        return (self._sd / DEVIATIONS[_REWARD_PROCESS]) ** 2
+        var = self._sd**2 - np.einsum("mn,mn->m", own @ self._inverse, own)
+        return self._prior(Z) + own @ self._a, np.sqrt(np.maximum(var, 1e-12))
 
     def _prior(self, Z: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
-        if self.asked is not None:
-            return Z[:, self.asked]
-        n = self.sums.episodes
-        first = float(self.sums.totals[0, 0] / n[0]) if len(n) else 0.5
-        return np.full(len(Z), first)
+        return np.full(len(Z), self._first) if self._asked is None else Z[:, self._asked]
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,14 +111,47 @@ class Model:
     sums: Sums
     costs: tuple[Cost | None, ...]
     """None for a cost that every single episode keeps for sure."""
+    of: Int[np.ndarray, " c"]
+    """The cost of each component."""
+    fitted: Fitted
+    """The processes of all components."""
+    weights: Float[np.ndarray, "v k c"]
+    """Both weights of every component, w and v; zero for components of other costs."""
     reward: Reward
+
+    @classmethod
+    def given(cls, sums: Sums, lumps: Sequence[float | None], asked: int | None, least: float = FLOOR) -> Model:
+        """Return what episodes say.
+
+        Args:
+            sums: The episodes.
+            lumps: For each cost the largest amount that can come at once, in limits; none for one that is sure.
+            asked: The axis that asks for a reward, if there is one.
+            least: Weight that the largest dispersion keeps, whatever was seen.
+        """
+        columns = zip(lumps, sums.totals.T[1:], sums.squares.T[1:], strict=True)
+        costs = tuple(None if s is None else Cost(*dispersions(s, sums.episodes, S, S2)) for s, S, S2 in columns)
+        modeled = [(k, cost) for k, cost in enumerate(costs) if cost is not None]
+        of = np.array([k for k, cost in modeled for _ in cost.phis], dtype=np.intp)
+        phis = np.array([phi for _, cost in modeled for phi in cost.phis])
+        with one_thread():
+            reward, fitted = Reward(sums, asked), fit(sums.X, sums.episodes, sums.totals.T[1 + of], phis, of)
+        of = np.repeat(of, len(LENGTHS))
+        weights = np.zeros((2, len(costs), len(of)))
+        for k, cost in modeled:
+            weights[:, k, of == k] = _weights(cost.shares, fitted.log_evidence[of == k], least)
+        return cls(sums, costs, of, fitted, weights, reward)
 
     def expect(self, Z: Float[np.ndarray, "m d"]) -> Expected:
         """Return what is expected of some targets, every axis from 0 to 1."""
         with one_thread():
             cross = kernels(Z, self.sums.X)
-            at = tuple(None if cost is None else cost.fitted.moments(cross) for cost in self.costs)
-            return Expected(self, Z, cross, at, *self.reward.moments(Z, cross))
+            return Expected(self, Z, cross, self.fitted.moments(cross), *self.reward.moments(Z, cross))
+
+    def rewards(self, Z: Float[np.ndarray, "m d"]) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+        """Return mean and standard deviation of the mean rewards of some targets."""
+        with one_thread():
+            return self.reward.moments(Z, kernels(Z, self.sums.X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,24 +162,21 @@ class Expected:
     Z: Float[np.ndarray, "m d"]
     cross: Float[np.ndarray, "q m n"]
     """Prior covariance with the targets that were tried."""
-    at: tuple[Moments | None, ...]
-    """What is known of f, for each cost; none for one that is sure."""
+    at: Moments
+    """What is known of f, in all components."""
     reward: Float[np.ndarray, " m"]
     reward_sd: Float[np.ndarray, " m"]
 
     def rows(self, chosen: Int[np.ndarray, " r"]) -> Expected:
         """Return what is expected of some of the targets."""
-        at = tuple(None if pair is None else pair.rows(chosen) for pair in self.at)
+        at = Moments(self.at.means[:, chosen], self.at.sds[:, chosen], self.at.explained[:, chosen])
         return Expected(
             self.model, self.Z[chosen], self.cross[:, chosen], at, self.reward[chosen], self.reward_sd[chosen]
         )
 
     def risks(self, limit: float = 1.0) -> Float[np.ndarray, " m"]:
         """Return the probability that some mean cost of each target exceeds a limit, given in limits."""
-        total = np.zeros(len(self.Z))
-        for cost, at in self._modeled:
-            total += cost.tails(at, limit)
-        return np.minimum(total, 1.0)
+        return self._of_any(ndtr((self.at.means - scale_of(np.array(limit))) / self.at.sds))
 
     def added_to(self, centers: Expected, share: float) -> Float[np.ndarray, " m"]:
         """Return the probability that a center keeps the limits and its lottery with each of these targets does not.
@@ -249,32 +185,58 @@ class Expected:
             centers: One for all of these targets, or one for each.
             share: Share of the tickets that these targets have; with 1, the event is that they break a limit.
         """
-        total = np.zeros(len(self.Z))
-        prior = matern(np.sqrt(((self.Z - centers.Z) ** 2).sum(axis=1)))
-        processes = len(LENGTHS)
-        for (cost, own), (_, center) in zip(self._modeled, centers._modeled, strict=True):
-            explained = [
-                np.einsum("mn,mn->m", each, np.broadcast_to(centers.cross[c % processes], each.shape))
-                for c, each in enumerate(own.explained)
-            ]
-            covariance = np.tile(prior, (len(explained) // processes, 1)) - np.stack(explained)
-            total += cost.beyond(center, own, covariance, share)
-        return np.minimum(total, 1.0)
+        at, own = centers.at, self.at
+        prior = matern(np.sqrt(((self.Z - centers.Z) ** 2).sum(axis=1)))  # (q, m)
+        by_process = own.explained.reshape(-1, *self.cross.shape)  # (p, q, m, n)
+        covariance = (prior - np.einsum("pqmn,qmn->pqm", by_process, centers.cross)).reshape(own.means.shape)
+        # Nodes end where the center breaks the limit: across that edge the sum would depend on where they fall.
+        half = 0.5 * (np.clip((PRIOR_MEAN - at.means) / at.sds, -_FAR, _FAR) + _FAR)[..., None]
+        u = half * (_NODES + 1) - _FAR  # (c, 1 or m, q)
+        mass = half * _MASSES * np.exp(-0.5 * u**2) / np.sqrt(2 * np.pi)
+        off_center = at.sds[..., None] * u
+        # The lottery exceeds the limit if f at the other target exceeds this; alone, if it exceeds that of the limit.
+        spent = np.zeros(1) if share == 1 else (1 - share) * mean_of(at.means[..., None] + off_center)
+        threshold = scale_of(np.maximum((1 - spent) / share, 0.0))
+        slope = covariance / at.sds**2  # of the conditional mean in f at the center
+        left = np.sqrt(np.maximum(own.sds**2 - covariance * slope, 1e-12))
+        conditional = own.means[..., None] + slope[..., None] * off_center
+        return self._of_any((ndtr((conditional - threshold) / left[..., None]) * mass).sum(axis=-1))
 
     def quantiles(self, levels: tuple[float, ...]) -> Float[np.ndarray, "l m k"]:
-        """Return quantiles of every mean cost, in limits; 0 for a cost that is sure."""
-        found = np.zeros((len(levels), len(self.Z), len(self.at)))
-        for k, (cost, at) in enumerate(zip(self.model.costs, self.at, strict=True)):
-            if cost is not None and at is not None:
-                found[..., k] = cost.quantiles(at, levels)
+        """Return quantiles of every mean cost, in limits, with the weights w; 0 for a cost that is sure."""
+        nodes = np.linspace(-4.0, 4.0, _MEMBERS)
+        found = np.zeros((len(levels), len(self.Z), len(self.model.costs)))
+        for k, cost in enumerate(self.model.costs):
+            if cost is not None:
+                weights = self.model.weights[0, k]
+                own = self.model.of == k
+                draws = self.at.means[own, :, None] + self.at.sds[own, :, None] * nodes  # (c, m, q)
+                f = draws.transpose(1, 0, 2).reshape(len(self.Z), -1)
+                mass = (weights[own, None] * np.exp(-0.5 * nodes**2)).reshape(-1)
+                order = np.argsort(f, axis=1)
+                below = np.cumsum(mass[order], axis=1) / mass.sum()
+                for one, level in zip(found, levels, strict=True):
+                    index = (below < level - _TIE).sum(axis=1, keepdims=True).clip(max=f.shape[1] - 1)
+                    one[:, k] = mean_of(np.take_along_axis(f, np.take_along_axis(order, index, axis=1), axis=1)[:, 0])
         return found
 
-    @property
-    def f(self) -> list[tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]]:
-        """Mean and deviation of f, for each cost that is not sure."""
-        return [cost.of_f(at) for cost, at in self._modeled]
+    def of_f(self) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k m"]]:
+        """Return mean and deviation of f over all components, with the weights v; 0 for a cost that is sure."""
+        careful = self.model.weights[1]
+        mean = careful @ self.at.means
+        return mean, np.sqrt(careful @ (self.at.sds**2 + self.at.means**2) - mean**2)
 
-    @property
-    def _modeled(self) -> list[tuple[Cost, Moments]]:
-        pairs = zip(self.model.costs, self.at, strict=True)
-        return [(cost, at) for cost, at in pairs if cost is not None and at is not None]
+    def _of_any(self, by_component: Float[np.ndarray, "c m"]) -> Float[np.ndarray, " m"]:
+        """Return the probability of an event of any cost: the larger one of both weights, and at most 1."""
+        return np.asarray(np.minimum((self.model.weights @ by_component).max(axis=0).sum(axis=0), 1.0))
+
+
+def _weights(
+    shares: Float[np.ndarray, " p"], log_evidence: Float[np.ndarray, " c"], least: float
+) -> Float[np.ndarray, "v c"]:
+    """Return both weights of the components of one cost, w and v."""
+    evidence = log_evidence.reshape(len(shares), -1) + np.log([ROUGH, 1 - ROUGH])
+    share = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+    rough = share[:, 0] / share.sum(axis=1)
+    pairs = (shares, rough), (floored(shares, least), np.maximum(rough, ROUGH))
+    return np.stack([np.stack([by_phi * r, by_phi * (1 - r)], axis=1).reshape(-1) for by_phi, r in pairs])

@@ -242,9 +242,9 @@ class Problem:
         raw = np.array(points, dtype=np.float64).reshape(-1, len(self.names))
         return np.asarray((raw - self.low) / self.extents)
 
-    def raw(self, scaled: Float[np.ndarray, " d"]) -> Point:
-        """Return a scaled point in the user's units."""
-        return tuple((self.low + self.extents * scaled).tolist())
+    def raw(self, scaled: Float[np.ndarray, "n d"]) -> tuple[Point, ...]:
+        """Return scaled points in the user's units."""
+        return tuple(map(tuple, (self.low + self.extents * scaled).tolist()))
 
     def with_limits(self, limits: float | Sequence[float], starts: Iterable[Any] | None = None) -> Problem:
         """Return the same problem under other limits; returns know no limit, so what was observed stays valid."""

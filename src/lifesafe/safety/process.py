@@ -4,10 +4,10 @@ Notation:
     X       targets that were tried, every axis from 0 to 1                       (n, d)
     n, S    episodes of each, and the sums of their costs in limits               (n,)
     phi     dispersions, see `likelihood`                                         (p,)
-    K       prior covariance of f - 1 at X, for each process                      (q, n, n)
+    K       prior covariance of f - 1 at X                                        (c, n, n)
     tau, nu sites: f - 1 at target i as if observed with precision tau_i          (c, n)
     A       (K + diag(1 / tau))^-1; a = A applied to what was observed            (c, n, n), (c, n)
-    c       components: every dispersion with every process, c = p * q
+    c       components: every dispersion with every process; the process runs fastest, c = p * q
 
 Two processes have the prior mean 1, the limit: the *rough* one may rise within a step, the *smooth* one is what the
 planes of real policies look like. Sites are fitted by expectation propagation; a Laplace step at the mode would be too
@@ -24,7 +24,6 @@ from functools import cache
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg.lapack import dpotrf, dpotri
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from lifesafe.safety.likelihood import mean_of, scale_of
@@ -52,10 +51,6 @@ class Moments:
     sds: Float[np.ndarray, "c m"]
     explained: Float[np.ndarray, "c m n"]
     """Prior covariance with the targets that were tried, applied to A: what a covariance given the data needs."""
-
-    def rows(self, chosen: Int[np.ndarray, " r"]) -> Moments:
-        """Return the moments at some of the targets."""
-        return Moments(self.means[:, chosen], self.sds[:, chosen], self.explained[:, chosen])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,22 +104,33 @@ def one_thread() -> AbstractContextManager[object]:
 
 
 def fit(
-    X: Float[np.ndarray, "n d"], n: Float[np.ndarray, " n"], S: Float[np.ndarray, " n"], phis: Float[np.ndarray, " p"]
+    X: Float[np.ndarray, "n d"],
+    n: Float[np.ndarray, " n"],
+    S: Float[np.ndarray, "p n"],
+    phis: Float[np.ndarray, " p"],
+    of: Int[np.ndarray, " p"],
 ) -> Fitted:
-    """Return the process given episodes, for every dispersion with every process."""
-    K = np.tile(kernels(X, X), (len(phis), 1, 1))  # (c, n, n): the process runs fastest
-    per_component = np.repeat(phis, len(LENGTHS))[:, None]
-    gains, losses = S / per_component, n / per_component
-    if not len(X):
-        return Fitted(K, gains, np.zeros(len(gains)))
-    tau, nu = np.full(gains.shape, _LEAST_TAU), np.zeros(gains.shape)
+    """Return the process given episodes, for every dispersion with every process.
+
+    Args:
+        X: Targets.
+        n: Episodes of each.
+        S: Sums of their costs, for each dispersion those of its cost.
+        phis: Dispersions.
+        of: Number of the cost that each is of.
+    """
+    K, components = np.tile(kernels(X, X), (len(phis), 1, 1)), len(phis) * len(LENGTHS)
+    gains, losses, of = (np.repeat(each, len(LENGTHS), axis=0) for each in (S / phis[:, None], n / phis[:, None], of))
+    tau, nu = np.full((components, len(X)), _LEAST_TAU), np.zeros((components, len(X)))
     A, a, log_det = _given_sites(K, tau, nu)
-    log_evidence, live = np.zeros(len(gains)), np.arange(len(gains))
+    log_evidence, live = np.zeros(components), np.arange(components if len(X) else 0)
     for _ in range(_SWEEPS):
+        if not len(live):
+            break
         # A_ii = 1 / (v + 1 / tau_i) and a_i = A_ii (what was observed - m), where m and v are moments without site i
         var = np.maximum(tau[live] / np.einsum("cii->ci", A[live]) - 1, 0.0) / tau[live] + _LEAST_VARIANCE
         mean = np.einsum("cij,cj->ci", K[live], a[live]) - a[live] * var
-        m1, v1, log_z = tilted(mean, var, gains[live], losses[live])
+        m1, v1, log_z = tilted(mean, var, gains[live], losses[live], of[live])
         new_tau = np.clip(1 / v1 - 1 / var, _LEAST_TAU, _MOST_TAU)
         new_nu = m1 * (new_tau + 1 / var) - mean / var
         sites = log_z + 0.5 * np.log1p(tau[live] * var) - 0.5 * mean * a[live]
@@ -135,8 +141,6 @@ def fit(
         nu[live] += _DAMPING * steps_nu
         A[live], a[live], log_det[live] = _given_sites(K[live], tau[live], nu[live])
         live = live[changes.max(axis=1) >= _ACCURACY]
-        if not len(live):
-            break
     return Fitted(A, a, log_evidence)
 
 
@@ -145,6 +149,7 @@ def tilted(
     var: Float[np.ndarray, "c n"],
     gains: Float[np.ndarray, "c n"],
     losses: Float[np.ndarray, "c n"],
+    of: Int[np.ndarray, " c"],
 ) -> tuple[Float[np.ndarray, "c n"], Float[np.ndarray, "c n"], Float[np.ndarray, "c n"]]:
     """Return mean and variance of N(mean, var) times the likelihood of a site, and the log of its integral.
 
@@ -153,6 +158,7 @@ def tilted(
         var: Of the same.
         gains: S / phi.
         losses: n / phi.
+        of: The cost of each component: no number of one depends on what was seen of another.
     """
     sd = np.sqrt(var)
     # The likelihood is largest at its mode, or flat below where it says nothing any more; the product, between there
@@ -168,10 +174,13 @@ def tilted(
     share = np.linspace(0.0, 1.0, _COARSE)
     found = log_density(low[..., None] + (high - low)[..., None] * share)
     (low, high), (left, right) = _around(found, _NEGLIGIBLE, low, high), _around(found, _PEAK, low, high)
+    wide = np.ones((len(of), 1), dtype=bool)  # components whose grids have not closed in yet: those of a cost together
     for _ in range(_MOST_GRIDS):
         found = log_density(left[..., None] + (right - left)[..., None] * share)
-        left, right = _around(found, _PEAK, left, right)
-        if (found > found.max(axis=-1, keepdims=True) - _PEAK).sum(axis=-1).min() >= _RESOLVED:
+        left, right = np.where(wide, _around(found, _PEAK, left, right), (left, right))
+        at_peak = (found > found.max(axis=-1, keepdims=True) - _PEAK).sum(axis=-1).min(axis=-1)
+        wide &= np.equal.outer(of, of[at_peak < _RESOLVED]).any(axis=1, keepdims=True)
+        if not wide.any():
             break
     # Nodes lie close together at the peak and further and further apart away from it, where a shoulder may be.
     center, width = 0.5 * (left + right)[..., None], 0.25 * (right - left)[..., None]
@@ -205,11 +214,6 @@ def _given_sites(
     """Return A = (K + diag(1 / tau))^-1, A applied to what was observed, nu / tau, and log det (I + K tau)."""
     root = np.sqrt(tau)
     regular = np.eye(K.shape[-1]) + root[:, :, None] * K * root[:, None, :]  # never near singular
-    inverse, log_det = np.empty_like(K), np.empty(len(K))
-    for c, each in enumerate(regular):
-        factor, _ = dpotrf(each.T, lower=True)
-        log_det[c] = 2 * np.log(factor.diagonal()).sum()
-        lower, _ = dpotri(factor, lower=True)  # above its diagonal are zeros
-        inverse[c] = lower + lower.T
-        np.einsum("ii->i", inverse[c])[:] /= 2
+    inverse, factor = np.linalg.inv(regular), np.linalg.cholesky(regular)
+    log_det = 2 * np.log(np.einsum("cii->ci", factor)).sum(axis=1)
     return root[:, :, None] * inverse * root[:, None, :], root * np.einsum("cij,cj->ci", inverse, nu / root), log_det

@@ -207,7 +207,7 @@ class SafeOptimizer:
             found = self._choose()
             if isinstance(found, Done):
                 return None
-            self._append(_asked(found, len(self._history.trials) + 1))
+            self._append(found)
         return self.open_trial
 
     def tell(self, trial: Trial, episodes: Sequence[Returns]) -> None:
@@ -403,8 +403,7 @@ class SafeOptimizer:
         match record.event:
             case e.Asked() as asked:
                 found = self._choose()
-                again = None if isinstance(found, Done) else _asked(found, asked.trial)
-                if again is None or not _agree(again, asked):
+                if isinstance(found, Done) or not _agree(found, asked):
                     raise JournalError(
                         f"Event {record.number}: trial {asked.trial} does not follow from what was recorded before it."
                         " The record was changed, or another version of lifesafe decided."
@@ -479,19 +478,6 @@ def check_moves(problem: Problem) -> None:
             f" {choice.SCOUT_REACH:g}: nothing but the starts could be tried. List targets between them, or give the"
             " axes alone and let the search choose in the box."
         )
-
-
-def _asked(found: Choice, number: int) -> e.Asked:
-    return e.Asked(
-        trial=number,
-        stage=found.stage,
-        targets=found.lottery.targets,
-        tickets=found.lottery.draws,
-        charge=found.charge,
-        paid=found.paid,
-        allowance=found.allowance,
-        forecasts=found.forecasts,
-    )
 
 
 def _agree(one: e.Asked, other: e.Asked) -> bool:

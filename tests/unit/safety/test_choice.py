@@ -190,8 +190,8 @@ def test_a_search_begins_with_thirty_episodes_of_the_start_and_charges_nothing_f
     first = choose(optimizer.beliefs)
     assert isinstance(first, Choice)
     assert (first.stage, first.charge, first.paid) == ("start", 0.0, ())
-    assert first.lottery.targets == ((100.0, 0.0),)
-    assert len(first.lottery.tickets) == FIRST_EPISODES
+    assert first.targets == ((100.0, 0.0),)
+    assert len(first.tickets) == FIRST_EPISODES
 
 
 def test_a_start_in_doubt_is_tried_in_tens_until_its_risk_fits() -> None:
@@ -286,6 +286,6 @@ def test_a_search_without_risk_left_repeats_what_has_paid_or_stops() -> None:
     events = [*made_up(1, start, 0.0, (100.0, 0.0), 30), *made_up(2, start, 0.1, (100.0, 0.0))]
     found = choose(happened(problem(), *events))
     if isinstance(found, Choice):
-        assert (found.lottery.targets, found.charge, found.paid) == ((start,), 0.0, ())
+        assert (found.targets, found.charge, found.paid) == ((start,), 0.0, ())
     else:
         assert found.why == "no target that may be tried can earn 1% of the reward range more"

@@ -9,13 +9,8 @@ import pytest
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import (
-    FIRST_EPISODES,
-    allowance,
-    start_allowance,
-    step_risks,
-)
-from lifesafe.safety.posterior import Cost
+from lifesafe.safety.ledger import FIRST_EPISODES, SCOUTS, allowance, lottery, start_allowance, step_risks
+from lifesafe.safety.posterior import Model
 from unit.safety.machines import LIMIT, free, plain, problem, run
 
 LENGTHS, DEVIATIONS = (0.5, 1.0), (2.0, 0.7)
@@ -34,9 +29,9 @@ def covariance(Z: np.ndarray, X: np.ndarray, q: int) -> np.ndarray:
     return DEVIATIONS[q] ** 2 * (1 + r + r**2 / 3) * np.exp(-r)
 
 
-def draws(cost: Cost, Z: np.ndarray, seed: int = 0) -> list[np.ndarray]:
+def draws(model: Model, Z: np.ndarray) -> list[np.ndarray]:
     """Return mean costs at some targets, drawn from the joint posterior of every component."""
-    rng, found, fitted, X = np.random.default_rng(seed), [], cost.fitted, cost.sums.X
+    rng, found, fitted, X = np.random.default_rng(0), [], model.fitted, model.sums.X
     for c in range(len(fitted.a)):
         k = covariance(Z, X, c % 2)
         joint = covariance(Z, Z, c % 2) - k @ fitted.A[c] @ k.T + 1e-9 * np.eye(len(Z))
@@ -48,11 +43,8 @@ def draws(cost: Cost, Z: np.ndarray, seed: int = 0) -> list[np.ndarray]:
 
 def probabilities(beliefs: Beliefs, Z: np.ndarray, event: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return the probability of each of several events, with the weights that make it larger, summed over the costs."""
-    total = np.zeros(1)
-    for k, cost in enumerate(beliefs.model.costs):
-        assert cost is not None
-        shares = np.array([event(m).mean(axis=0) for m in draws(cost, Z, seed=k)])
-        total = total + (cost.weights @ shares).max(axis=0)
+    shares = np.array([event(m).mean(axis=0) for m in draws(beliefs.model, Z)])
+    total = sum((beliefs.model.weights[:, k] @ shares).max(axis=0) for k in range(len(beliefs.problem.limits)))
     return np.minimum(total, 1.0)
 
 
@@ -143,11 +135,8 @@ def test_rows_are_those_of_the_chosen_targets(searches: dict[str, Beliefs]) -> N
     some, same = beliefs.model.expect(Z).rows(chosen), beliefs.model.expect(Z[chosen])
     np.testing.assert_allclose(some.risks(), same.risks(), rtol=1e-9)
     np.testing.assert_allclose(some.reward_sd, same.reward_sd, rtol=1e-9)
-    for one, other in zip(some.at, same.at, strict=True):
-        assert one is not None
-        assert other is not None
-        np.testing.assert_allclose(one.means, other.means, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(one.explained, other.explained, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(some.at.means, same.at.means, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(some.at.explained, same.at.explained, rtol=1e-9, atol=1e-12)
 
 
 def test_no_risk_of_several_costs_is_more_than_certain(searches: dict[str, Beliefs]) -> None:
@@ -160,6 +149,21 @@ def test_a_cost_that_is_sure_has_no_risk() -> None:
     Z = cloud(beliefs)
     assert beliefs.model.costs == (None,)
     assert not beliefs.model.expect(Z).risks().any()
+
+
+@pytest.mark.parametrize("trial", [1, 7])
+def test_two_tickets_of_a_lottery_are_the_scouts(trial: int) -> None:
+    assert SCOUTS == 2
+    assert sorted(lottery(10, seed=0, trial=trial)) == [0] * 8 + [1] * 2
+
+
+def test_the_order_of_tickets_is_random_and_the_same_for_the_same_trial() -> None:
+    numbers = [(seed, trial) for seed in range(20) for trial in range(20)]
+    orders = [lottery(10, seed, trial) for seed, trial in numbers]
+    assert orders == [lottery(10, seed, trial) for seed, trial in numbers]
+    assert len(set(orders)) > 40  # of 45 that are possible
+    # A trial that ends early ran a fair sample: every place is a scout's equally often.
+    assert np.abs(np.mean(orders, axis=0) - 0.2).max() < 4 * np.sqrt(0.2 * 0.8 / len(orders))
 
 
 def test_an_allowance_is_an_even_share_of_what_is_left() -> None:

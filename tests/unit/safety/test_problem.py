@@ -123,7 +123,7 @@ def test_a_target_is_the_same_however_it_is_given() -> None:
 @given(share=st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_scaled_and_raw_are_inverse(share: tuple[float, float]) -> None:
     turned = Problem(axes={"a": (-3, 5), "b": (10, 11)}, starts=[(0, 10)], limits=1.0, rewards=(0, 1))
-    point = turned.raw(np.array(share))
+    (point,) = turned.raw(np.array([share]))
     np.testing.assert_allclose(turned.scaled([point])[0], share, atol=1e-12)
     assert -3 <= point[0] <= 5 + 1e-12
     assert 10 <= point[1] <= 11 + 1e-12
