@@ -32,9 +32,9 @@ class Returns:
         object.__setattr__(self, "costs", tuple(float(cost) for cost in values))
         if not self.costs:
             raise TrialError("Returns need at least one cost; got none.")
-        for name, value in zip(self.names, self, strict=True):
+        for k, value in enumerate((self.reward, *self.costs)):
             if not math.isfinite(value):
-                raise TrialError(f"Returns must be finite; got {name} = {value}.")
+                raise TrialError(f"Returns must be finite; got {self.names[k]} = {value}.")
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ def visible(optimizer: SafeOptimizer) -> dict[str, Any]:
         "next": (optimizer.stage, optimizer.done, optimizer.held),
         "ledger": (optimizer.spent, beliefs.searched, beliefs.paid, beliefs.withdrawn),
         "account": None if beliefs.account is None else (beliefs.account.holds, beliefs.account.bounds),
-        "bets": {point: bet.to_plain() for point, bet in beliefs.bets.items()},
+        "bets": beliefs.bets,
         "fit": optimizer.fit,
         "services": [(s.serving, s.totals, s.alarm) for s in history.services],
         "operation": (operation.target, operation.watch, operation.halted, operation.overtaken, operation.episodes),

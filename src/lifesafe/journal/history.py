@@ -17,7 +17,6 @@ from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.store import Record
 
 _OfTarget = tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
-_Sums = tuple[Float[np.ndarray, "m r"], Float[np.ndarray, " k"], Float[np.ndarray, " k"], list[_OfTarget]]
 
 
 @dataclass
@@ -38,69 +37,35 @@ class Tried:
     told_number: int = 0
     retracted: e.Retracted | None = None
     retracted_number: int = 0
+    counted_number: int = 0
+    """Number of the event that brought what counts of it: the telling, or the retraction that replaced it."""
     dropped: bool = False
     """Whether it was open when another trial was retracted: it rested on what was wrong, and is never told."""
     was_told: int = 0
     """Episodes that were run, whatever became of them."""
-    _summed: tuple[tuple[Episode, ...] | None, _Sums] | None = field(
-        default=None, init=False, repr=False, compare=False
-    )
 
-    @property
-    def number(self) -> int:
-        return self.asked.trial
-
-    @property
-    def counted_number(self) -> int:
-        """Number of the event that brought what counts of it: the telling, or the retraction that replaced it."""
-        return self.retracted_number or self.told_number
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its episodes are still to be told."""
-        return not self.told_at and not self.dropped
-
-    @property
-    def episodes(self) -> Float[np.ndarray, "m r"]:
-        """Returns of every episode that counts, the reward first."""
-        return self._sums[0]
-
-    @property
-    def largest(self) -> Float[np.ndarray, " k"]:
-        """Largest cost of these episodes."""
-        return self._sums[1]
-
-    @property
-    def mean_costs(self) -> Float[np.ndarray, " k"]:
-        """Mean costs of these episodes; 0 if there are none."""
-        return self._sums[2]
-
-    @property
-    def by_target(self) -> list[_OfTarget]:
-        """For each target with episodes that count: how many, the sums of their returns, and of the squares."""
-        return self._sums[3]
-
-    @property
-    def _sums(self) -> _Sums:
-        """What `told` adds up to, computed once for everything that is told."""
-        if self._summed is None or self._summed[0] is not self.told:
-            rows = np.array(self.told or (), dtype=np.float64).reshape(-1, len(self.limits) + 1)
-            tickets = np.array(self.asked.tickets[: len(rows)], dtype=np.intp)
-            own = [(target, rows[tickets == i]) for i, target in enumerate(self.asked.targets)]
-            sums = [(target, len(each), each.sum(axis=0), (each**2).sum(axis=0)) for target, each in own if len(each)]
-            costs, count = rows[:, 1:], max(len(rows), 1)
-            self._summed = (self.told, (rows, costs.max(axis=0, initial=0.0), costs.sum(axis=0) / count, sums))
-        return self._summed[1]
-
-    @property
-    def points(self) -> tuple[Point, ...]:
+    def __post_init__(self) -> None:
+        self.number, self.center = self.asked.trial, self.asked.targets[0]
+        self.points = tuple(self.asked.targets[i] for i in self.asked.tickets)
         """The target of every episode that was asked for."""
-        return tuple(self.asked.targets[i] for i in self.asked.tickets)
+        self.keep(self.told)
 
-    @property
-    def center(self) -> Point:
-        """The target that most episodes are asked for."""
-        return self.asked.targets[0]
+    def keep(self, told: tuple[Episode, ...] | None) -> None:
+        """Let some episodes be what counts."""
+        self.told = told
+        self.episodes = np.array(told or (), dtype=np.float64).reshape(-1, len(self.limits) + 1)
+        """Returns of every episode that counts, the reward first."""
+        costs = self.episodes[:, 1:]
+        self.largest = costs.max(axis=0, initial=0.0)
+        """Largest cost of these episodes."""
+        self.mean_costs = costs.sum(axis=0) / max(len(costs), 1)
+        """Mean costs of these episodes; 0 if there are none."""
+        tickets = np.array(self.asked.tickets[: len(costs)], dtype=np.intp)
+        own = [(target, self.episodes[tickets == i]) for i, target in enumerate(self.asked.targets)]
+        self.by_target: list[_OfTarget] = [
+            (target, len(rows), rows.sum(axis=0), (rows**2).sum(axis=0)) for target, rows in own if len(rows)
+        ]
+        """For each target with episodes that count: how many, the sums of their returns, and of the squares."""
 
 
 @dataclass
@@ -178,6 +143,10 @@ class History:
         """Limits now."""
         self.trials: dict[int, Tried] = {}
         """By number, in the order of asking."""
+        self.told: list[Tried] = []
+        """The trials that were told, in the order of asking."""
+        self.open: Tried | None = None
+        """The trial that was asked for and is still to be told."""
         self.services: list[Service] = []
         self.snapshot: e.Snapshot | None = None
         """The last one since the target that is served began to be served."""
@@ -188,6 +157,8 @@ class History:
         self.confirmed: list[tuple[int, e.Confirmed]] = []
         """With the numbers of the events."""
         self.limited: list[tuple[int, e.Limited]] = []
+        self.limited_at = 0
+        """Number of the last event that changed the limits."""
         self.judged_at = 0
         """Number of the last event, other than of operation, that can change what is believed of a target."""
 
@@ -203,16 +174,6 @@ class History:
         return self.opened.problem
 
     @property
-    def told(self) -> list[Tried]:
-        """The trials that were told, in the order of asking."""
-        return [tried for tried in self.trials.values() if tried.told_at]
-
-    @property
-    def open(self) -> Tried | None:
-        """The trial that was asked for and is still to be told."""
-        return next((tried for tried in self.trials.values() if tried.is_open), None)
-
-    @property
     def searched(self) -> int:
         """Episodes that trials took so far, those of retracted ones included."""
         return sum(tried.was_told for tried in self.trials.values())
@@ -221,6 +182,12 @@ class History:
     def served(self) -> int:
         """Episodes of operation so far."""
         return sum(service.episodes for service in self.services)
+
+    @property
+    def largest(self) -> Float[np.ndarray, " k"]:
+        """Largest cost of an episode that counts."""
+        told, served = [each.largest for each in self.told], [each.largest for each in self.services]
+        return np.asarray(np.max([np.zeros(len(self.limits)), *told, *served], axis=0))
 
     @property
     def serving(self) -> Service | None:
@@ -239,75 +206,66 @@ class History:
         match event:
             case e.Opened():
                 if self.opened is not None:
-                    raise JournalError("The run was opened twice; the record is not whole.")
+                    raise _not_whole("The run was opened twice")
                 self.opened, self.limits = event, tuple(event.problem["limits"])
             case e.Asked():
                 if event.trial in self.trials or self.open is not None:
-                    raise JournalError(f"Trial {event.trial} was asked for twice, or while another was open.")
-                self.trials[event.trial] = Tried(event, self.limits, time, number)
-            case e.Told():
-                tried = self._tried(event.trial)
-                if not tried.is_open:
-                    raise JournalError(f"Trial {event.trial} was told twice; the record is not whole.")
-                _check_count(tried, event.episodes)
-                tried.told, tried.told_at, tried.told_number = event.episodes, time, number
-                tried.first_told, tried.was_told = event.episodes, len(event.episodes)
-                self.halted, self.judged_at = None, number  # there is new evidence since
-            case e.Retracted():
-                tried = self._tried(event.trial)
-                if not tried.told_at or tried.retracted is not None:
-                    raise JournalError(
-                        f"Trial {event.trial} was retracted twice, or never told; the record is not whole."
-                    )
-                _check_count(tried, event.episodes or ())
-                tried.retracted, tried.retracted_number, tried.told = event, number, event.episodes
-                if self.open is not None:
-                    self.open.dropped = True
-                self.judged_at = number
+                    raise _not_whole(f"Trial {event.trial} was asked for twice, or while another was open")
+                self.open = self.trials[event.trial] = Tried(event, self.limits, time, number)
+            case e.Told() | e.Retracted():
+                self._tell(event, number, time)
             case e.Confirmed():
                 self.confirmed.append((number, event))
             case e.Limited():
-                self.limits = event.limits
+                self.limits, self.limited_at, self.judged_at = event.limits, number, number
                 self.limited.append((number, event))
-                self.judged_at = number
             case e.Serving():
                 stops = self.problem.get("stop_at")
                 self.services.append(Service(event, time, number, None if stops is None else tuple(stops)))
                 self.halted, self.snapshot, self.recent = None, None, []
+            case e.Served() | e.Alarm() if not self.services:
+                raise _not_whole("Episodes were served before any target was")
             case e.Served():
                 self.recent.extend(event.episodes)
-                self._service.add(np.array(event.episodes, dtype=np.float64))
+                self.services[-1].add(np.array(event.episodes, dtype=np.float64))
             case e.Alarm():
-                self._service.alarm, self._service.alarm_number = event, number
+                self.services[-1].alarm, self.services[-1].alarm_number = event, number
             case e.Halted():
                 self.halted = event
             case e.Snapshot():
                 if len(event.services) != len(self.services):
-                    raise JournalError(
-                        f"A snapshot sums up {len(event.services)} services, and there were {len(self.services)}; the"
-                        " record is not whole."
-                    )
+                    there = len(self.services)
+                    raise _not_whole(f"A snapshot sums up {len(event.services)} services, and there were {there}")
                 self.snapshot, self.recent = event, []
                 for service, totals in zip(self.services, event.services, strict=True):
                     service.restore(totals)
             case _:
                 raise JournalError(f"No fact is known of the event {event!r}.")
 
-    @property
-    def _service(self) -> Service:
-        if not self.services:
-            raise JournalError("Episodes were served before any target was; the record is not whole.")
-        return self.services[-1]
+    def _tell(self, event: e.Told | e.Retracted, number: int, time: str) -> None:
+        tried, episodes = self.trials.get(event.trial), event.episodes or ()
+        if tried is None:
+            raise _not_whole(f"Trial {event.trial} was told and never asked for")
+        if len(episodes) > len(tried.points):
+            counts = f"{len(episodes)} episodes and asked for {len(tried.points)}"
+            raise _not_whole(f"Trial {event.trial} was told {counts}")
+        if isinstance(event, e.Told):
+            if tried is not self.open:
+                raise _not_whole(f"Trial {event.trial} was told twice")
+            tried.first_told, tried.was_told = episodes, len(episodes)
+            tried.told_at, tried.told_number = time, number
+            self.told.append(tried)
+            self.halted = None  # there is new evidence since
+        else:
+            if not tried.told_at or tried.retracted is not None:
+                raise _not_whole(f"Trial {event.trial} was retracted twice, or never told")
+            tried.retracted, tried.retracted_number = event, number
+            if self.open is not None:
+                self.open.dropped = True
+        tried.keep(event.episodes)
+        tried.counted_number = self.judged_at = number
+        self.open = None
 
-    def _tried(self, number: int) -> Tried:
-        if number not in self.trials:
-            raise JournalError(f"Trial {number} was told and never asked for; the record is not whole.")
-        return self.trials[number]
 
-
-def _check_count(tried: Tried, episodes: tuple[Episode, ...]) -> None:
-    if len(episodes) > len(tried.asked.tickets):
-        raise JournalError(
-            f"Trial {tried.number} was told {len(episodes)} episodes and asked for {len(tried.asked.tickets)}; the"
-            " record is not whole."
-        )
+def _not_whole(why: str) -> JournalError:
+    return JournalError(f"{why}; the record is not whole.")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import sqlite3
@@ -28,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self, TextIO
 
-from lifesafe._files import sha256, write_atomic
+from lifesafe._files import write_atomic
 from lifesafe.errors import JournalError
 from lifesafe.journal.events import SERVED, SNAPSHOT, Event, decode, encode, kind_of
 
@@ -37,7 +38,7 @@ JOURNAL = "journal.sqlite"
 
 VERSION = 2
 APPLICATION_ID = 0x6C736A6C  # "lsjl": tells our files from those of other programs
-GENESIS = sha256(f"lifesafe journal {VERSION}")
+GENESIS = hashlib.sha256(f"lifesafe journal {VERSION}".encode()).hexdigest()
 
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
@@ -150,26 +151,22 @@ class Journal:
             raise JournalError(f"Journal {self.path} is not open in this process; open it again to append.")
         kind, text = kind_of(event), encode(event)
         with self._mutex, _explained(self.path, "append to"):
+            if not os.path.samestat(self._file, os.stat(self.path)):
+                raise JournalError(f"{self.path} was replaced while open. Put the file back, or open it again.")
             number, time = self.count + 1, datetime.now(UTC).isoformat(timespec="microseconds")
             digest = _fingerprint(self.head, number, kind, text, time)
-            self._insert((number, kind, text, time, digest))
+            with self._connection as connection:  # commits, or rolls back on any error
+                connection.execute("BEGIN IMMEDIATE")
+                moved = connection.execute(
+                    "UPDATE head SET count = ?, hash = ? WHERE count = ? AND hash = ?",
+                    (number, digest, self.count, self.head),
+                )
+                if moved.rowcount != 1:
+                    raise JournalError(f"{self.path} was changed by another program. Open it again to verify it.")
+                connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, text, time, digest))
             self.count, self.head = number, digest
         # The event is read back from its text, so that live and replayed events are the same.
         return Record(number, decode(kind, text), time, digest)
-
-    def _insert(self, row: tuple[int, str, str, str, str]) -> None:
-        number, digest = row[0], row[-1]
-        if not os.path.samestat(self._file, os.stat(self.path)):
-            raise JournalError(f"{self.path} was replaced while open. Put the file back, or open it again.")
-        with self._connection as connection:  # commits, or rolls back on any error
-            connection.execute("BEGIN IMMEDIATE")
-            moved = connection.execute(
-                "UPDATE head SET count = ?, hash = ? WHERE count = ? AND hash = ?",
-                (number, digest, number - 1, self.head),
-            )
-            if moved.rowcount != 1:
-                raise JournalError(f"{self.path} was changed by another program. Open it again to verify it.")
-            connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", row)
 
     def close(self) -> None:
         """Let other writers in; closing twice does nothing."""
@@ -343,7 +340,7 @@ def _chain(path: Path, rows: Iterator[Row]) -> Iterator[Record]:
 
 
 def _fingerprint(previous: str, number: int, kind: str, body: str, time: str) -> str:
-    return sha256(json.dumps([previous, number, kind, body, time]))
+    return hashlib.sha256(json.dumps([previous, number, kind, body, time]).encode()).hexdigest()
 
 
 def _take_lock(path: Path, resources: ExitStack) -> TextIO:

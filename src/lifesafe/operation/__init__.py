@@ -1,7 +1,6 @@
 """Serving the target that a search has found, under a watch, with a ladder to fall back on."""
 
-from lifesafe.operation.operation import LEVEL, Operation, Verdict
-from lifesafe.operation.replay import replay
+from lifesafe.operation.operation import LEVEL, Operation, Verdict, replay, use
 from lifesafe.operation.watch import Alarm, Watch
 
-__all__ = ["LEVEL", "Alarm", "Operation", "Verdict", "Watch", "replay"]
+__all__ = ["LEVEL", "Alarm", "Operation", "Verdict", "Watch", "replay", "use"]

@@ -13,12 +13,12 @@ Rules:
     mean        sum_i M_t,i >= 1/a
     bound       an episode costs more than the largest cost that was stated, by more than rounding
 
-Theorem (few false alarms): suppose that in every episode, given those before, the mean cost is at most b. Then sum_i
-M_t,i plus the shares that do not bet yet is a nonnegative supermartingale that starts at or below 1. So the rule "mean"
-*ever* raises an alarm with probability at most a, however long the target is served, whatever the distribution of the
-costs and without a largest cost. A target that is served again later begins a new watch, with a probability of its own.
+Theorem (few false alarms): if in every episode, given those before, the mean cost is at most b, then sum_i M_t,i plus
+the shares that do not bet yet is a nonnegative supermartingale that starts at or below 1. So the rule "mean" *ever*
+raises an alarm with probability at most a, whatever the distribution of the costs and without a largest cost. A target
+that is served again later begins a new watch, with a probability of its own.
 
-Theorem (silence): `silent_mean` bounds the realised mean cost, for sure.
+Theorem (silence): `silent_mean` bounds the realised mean cost, for sure. The proofs are in docs/guarantee.md.
 
 Reference: Shin, Ramdas & Rinaldo 2024, *E-detectors: a nonparametric framework for sequential change detection*.
 """
@@ -168,14 +168,9 @@ class Watch:
 def silent_mean(limit: float, largest: float, level: float, episodes: int) -> float:
     """Return the largest mean cost that these first episodes can have had if the watch of one cost was silent.
 
-    True for sure, whatever happens: days, wear, an adversary. Let p be the realised mean as a share of H, the largest
-    cost. M_t,i is at least the part of it that began to bet at once, gamma_1 w_i prod_t (1 + lambda_i (X_t - b)). The
-    logarithm of a factor is concave in X_t, so on [0, H] it lies above its chord from 0 to H. Sum over t:
-
-        sum_i M_n,i >= gamma_1 sum_i w_i exp(n (p log(1 + lambda_i (H - b)) + (1 - p) log(1 - lambda_i b)))
-
-    The right side increases with p, and silence says that the left side is below 1/a. So p is below the solution of
-    "right side = 1/a".
+    True for sure, whatever happens: days, wear, an adversary. With p, the realised mean as a share of H, the largest
+    cost, sum_i M_n,i is at least gamma_1 sum_i w_i exp(n (p log(1 + lambda_i (H - b)) + (1 - p) log(1 - lambda_i b))).
+    That increases with p, and silence says that it is below 1/a.
     """
     if largest <= limit or episodes == 0 or largest == math.inf:
         return largest

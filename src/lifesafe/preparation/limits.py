@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lifesafe.errors import NoSafeTargetError
-from lifesafe.operation.ladder import use
+from lifesafe.operation import use
 from lifesafe.safety import Recommendation, SafeOptimizer
 from lifesafe.safety.problem import Target
 

@@ -17,14 +17,14 @@ from lifesafe.journal import events as e
 from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
-from lifesafe.operation.replay import replay
+from lifesafe.operation import replay
 from lifesafe.report.moments import Line, Moment, Plane, lines_of, moments_at, planes_of
 from lifesafe.report.operated import Served, operated
 from lifesafe.report.wording import number, target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, choice, newcomers
 from lifesafe.safety.account import Account
-from lifesafe.safety.beliefs import Beliefs, Books, Own, step
+from lifesafe.safety.beliefs import Beliefs, Books, Own
 from lifesafe.safety.choice import Choice, forecasts
 from lifesafe.safety.posterior import Model
 from lifesafe.safety.recommendation import fit_targets, recommend
@@ -371,8 +371,8 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     """Return what follows from the events, one after the other."""
     if not records or not isinstance(records[0].event, e.Opened):
         raise JournalError("The journal does not begin with an opened run; it is no record of a search.")
-    problem, history = Problem.from_plain(records[0].event.problem), History()
-    books, shown = Books(problem), moments_at(records)
+    books, shown = Books(Problem.from_plain(records[0].event.problem)), moments_at(records)
+    history = books.history
     marked: list[tuple[Moment, Model]] = []
     best: dict[int, Recommendation] = {}
     saved: list[Saved] = []
@@ -380,8 +380,8 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     halts: list[int] = []
     for record in records:
         before, told = books.account, history.searched + history.served
-        problem = step(record, history, books, problem)
-        beliefs = Beliefs(problem, history, books.account)
+        books.apply(record)
+        beliefs = books.beliefs
         match record.event:
             case e.Told(trial=trial, episodes=episodes):
                 if before is not None:
@@ -400,10 +400,9 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
             case e.Halted():
                 halts.append(history.served)
     served = operated(services)
-    beliefs = Beliefs(problem, history, books.account)
     return {
-        "beliefs": beliefs, "marked": tuple(marked), "best_after": best, "saved": tuple(saved), "services": served,
-        "halts": tuple(halts),
+        "beliefs": books.beliefs, "marked": tuple(marked), "best_after": best, "saved": tuple(saved),
+        "services": served, "halts": tuple(halts),
     }  # fmt: skip
 
 

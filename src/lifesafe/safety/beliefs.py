@@ -8,7 +8,7 @@ other limits, an episode that cost more than can be, and, for one target, an ala
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -39,127 +39,83 @@ class Own:
     totals: Float[np.ndarray, " r"]
     squares: Float[np.ndarray, " r"]
 
-    def add(self, episodes: int, totals: Float[np.ndarray, " r"], squares: Float[np.ndarray, " r"]) -> None:
-        """Add some episodes."""
-        self.episodes += episodes
-        self.totals, self.squares = self.totals + totals, self.squares + squares
-
     @property
     def means(self) -> Float[np.ndarray, " r"]:
         return np.asarray(self.totals / self.episodes)
 
 
-class Books:
-    """The account of a run, kept event by event: unlike all other beliefs it depends on the order of episodes."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.account = _new_account(problem)
-        """None unless the promise is "total"."""
-
-    def apply(self, record: Record, history: History, problem: Problem) -> None:
-        """Take an event into account; `history` has it already."""
-        if self.account is None:
-            return
-        match record.event:
-            case e.Told(episodes=episodes) | e.Served(episodes=episodes):
-                self.account = self.account.after(_costs(episodes))
-            case e.Retracted(trial=trial, episodes=episodes):
-                told = _costs(history.trials[trial].first_told)
-                true = np.broadcast_to(self.account.bounds, told.shape) if episodes is None else _costs(episodes)
-                limits = np.array(self.account.limits)
-                dearer = np.maximum((true - limits).sum(axis=0) - (told - limits).sum(axis=0), 0.0)
-                self.account = self.account.after((limits + dearer)[None])
-            case e.Limited():  # savings are gone, debts stay
-                debts = tuple(min(held, 0.0) for held in self.account.holds)
-                self.account = _new_account(problem)
-                self.account = self.account and replace(self.account, holds=debts)
-            case e.Snapshot(account=holds):
-                self.account = replace(self.account, holds=holds)
-        if self.account is not None and not isinstance(record.event, e.Served):
-            # An episode of operation beyond its bound counts with the alarm that follows.
-            bounds = _bounds(problem, _largest_seen(history, len(problem.limits)))
-            self.account = replace(self.account, bounds=bounds)
-
-
+@dataclass(eq=False)
 class Beliefs:
     """What is believed after everything that has happened so far."""
 
-    def __init__(self, problem: Problem, history: History, account: Account | None = None) -> None:
-        self.problem, self.history, self.account = problem, history, account
+    problem: Problem
+    history: History
+    account: Account | None = None
+    """None unless the promise is "total"."""
 
     @cached_property
     def own(self) -> dict[Point, Own]:
         """The episodes of every target that has any, those of operation included, in the order of their first."""
+        told = [each for tried in self.history.told for each in tried.by_target]
+        served = [(each.target, each.episodes, each.sums, each.squares) for each in self.history.services]
         found: dict[Point, Own] = {}
-        width = 1 + len(self.problem.limits)
-
-        def of(point: Point) -> Own:
-            return found.setdefault(point, Own(0, np.zeros(width), np.zeros(width)))
-
-        for tried in self.history.told:
-            for target, count, sums, squares in tried.by_target:
-                of(target).add(count, sums, squares)
-        for service in self.history.services:
-            if service.episodes:
-                of(service.target).add(service.episodes, service.sums, service.squares)
+        for target, count, sums, squares in (*told, *served):
+            if count:
+                own = found.setdefault(target, Own(0, np.zeros(len(sums)), np.zeros(len(sums))))
+                own.episodes += count
+                own.totals, own.squares = own.totals + sums, own.squares + squares
         return found
 
-    @cached_property
+    @property
     def tried(self) -> tuple[Point, ...]:
         """The targets that have episodes."""
         return tuple(self.own)
 
-    @cached_property
+    @property
     def searched(self) -> int:
         """Episodes that the search under the present limits has taken."""
-        first = self._limited_at
-        return sum(each.was_told for each in self.history.told if each.asked_number > first)
+        return sum(each.was_told for each in self.history.told if each.asked_number > self.history.limited_at)
 
     # --- the model
 
     @cached_property
-    def sums(self) -> Sums:
-        """The episodes as they are modeled: rewards as shares of their range, costs in limits."""
-        low, high = self.problem.rewards  # type: ignore[misc]  # made so by the problem
-        shift = np.array([low, *np.zeros(len(self.problem.limits))])
-        scale = np.array([high - low, *self.problem.limits])
+    def model(self) -> Model:
+        """What is known of all mean returns: rewards as shares of their range, costs in limits."""
+        limits, names, (low, high) = self.problem.limits, self.problem.names, self.problem.rewards  # type: ignore[misc]  # made so by the problem
+        shift, scale = np.array([low, *np.zeros(len(limits))]), np.array([high - low, *limits])
         n = np.array([own.episodes for own in self.own.values()], dtype=np.float64)
         totals = np.array([own.totals for own in self.own.values()]).reshape(len(n), len(scale))
         squares = np.array([own.squares for own in self.own.values()]).reshape(len(n), len(scale))
         modeled = (totals - n[:, None] * shift) / scale
         modeled_squares = (squares - 2 * shift * totals + n[:, None] * shift**2) / scale**2
-        return Sums(self.problem.scaled(self.tried), n, modeled, modeled_squares)
-
-    @cached_property
-    def sure(self) -> tuple[bool, ...]:
-        """For each cost, whether every single episode keeps its limit; none does after one beyond its bound."""
-        return self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
-
-    @cached_property
-    def model(self) -> Model:
-        """What is known of all mean returns."""
-        names, least = self.problem.names, 1.0 if self.problem.incident == "horizon" else FLOOR
-        scaled = zip(self.sure, self.lumps, self.problem.limits, strict=True)
-        lumps = [None if sure else s / b for sure, s, b in scaled]
-        return Model.given(self.sums, lumps, names.index("reward") if "reward" in names else None, least)
+        sums = Sums(self.problem.scaled(self.tried), n, modeled, modeled_squares)
+        lumps = [None if sure else s / b for sure, s, b in zip(self.sure, self.lumps, limits, strict=True)]
+        least = 1.0 if self.problem.incident == "horizon" else FLOOR
+        return Model.given(sums, lumps, names.index("reward") if "reward" in names else None, least)
 
     def expect(self, points: Sequence[Point]) -> Expected:
         """Return what is expected of some targets."""
         return self.model.expect(self.problem.scaled(points))
 
+    @property
+    def sure(self) -> tuple[bool, ...]:
+        """For each cost, whether every single episode keeps its limit; none does after one beyond its bound."""
+        return self.problem.sure if not self.breaches else (False,) * len(self.problem.limits)
+
     @cached_property
     def lumps(self) -> tuple[float, ...]:
-        """Largest cost that can come at once: as the problem says, or what was seen if that was more."""
-        seen = self._largest
-        return tuple(
-            max(s, float(x)) if broken else s
-            for s, x, broken in zip(self.problem.lumps, seen, self._broken, strict=True)
-        )
+        """Largest cost that can come at once: as the problem says, or what was seen if that was more than can be."""
+        if not self.breaches:
+            return self.problem.lumps
+        seen = zip(self.problem.lumps, self.history.largest.tolist(), self._least_allowed, strict=True)
+        return tuple(max(s, x) if x > most else s for s, x, most in seen)
 
     @property
     def bounds(self) -> tuple[float, ...]:
         """Largest cost of an episode: as the problem says, or what was seen if that was more."""
-        return _bounds(self.problem, self._largest)
+        assert self.problem.bounds is not None
+        seen = self.history.largest.tolist()
+        return tuple(max(bound, x) for bound, x in zip(self.problem.bounds, seen, strict=True))
 
     @property
     def most(self) -> tuple[float, ...]:
@@ -173,11 +129,8 @@ class Beliefs:
     @cached_property
     def breaches(self) -> tuple[tuple[int, str], ...]:
         """Episodes that cost more than the problem allows: the number of the event, and what was found."""
-        found = []
-        for tried in self.history.told:
-            over = self._over(tried)
-            if over:
-                found.append((tried.counted_number, f"trial {tried.number}: {over}"))
+        told = [(tried, self._over(tried)) for tried in self.history.told]
+        found = [(tried.counted_number, f"trial {tried.number}: {over}") for tried, over in told if over]
         for service in self.history.services:
             if service.alarm is not None:  # of either rule: the one that came first may hide the other
                 over_bound = service.largest > np.array(service.serving.largest) * (1 + ROUNDING)
@@ -223,7 +176,8 @@ class Beliefs:
     @property
     def spent(self) -> float:
         """Risk charged under the present limits."""
-        return sum(each.asked.charge for each in self.history.trials.values() if each.asked_number > self._limited_at)
+        asked = self.history.trials.values()
+        return sum(each.asked.charge for each in asked if each.asked_number > self.history.limited_at)
 
     @cached_property
     def paid(self) -> frozenset[Point]:
@@ -231,14 +185,15 @@ class Beliefs:
 
         What was charged while a trial stood wrong in the record does not count: its risk was another one.
         """
-        paid: set[Point] = set()
         wrong = [(each.told_number, each.retracted_number) for each in self.history.told if each.retracted is not None]
-        for each in self.history.trials.values():
-            if any(told < each.asked_number < retracted for told, retracted in wrong):
-                continue
-            if each.asked_number > self._fresh_from:
-                paid |= {point for point in each.asked.paid if each.asked_number > self.withdrawn.get(point, 0)}
-        return frozenset(paid)
+        return frozenset(
+            point
+            for each in self.history.trials.values()
+            if each.asked_number > self._fresh_from
+            and not any(told < each.asked_number < retracted for told, retracted in wrong)
+            for point in each.asked.paid
+            if each.asked_number > self.withdrawn.get(point, 0)
+        )
 
     @cached_property
     def withdrawn(self) -> dict[Point, int]:
@@ -255,14 +210,17 @@ class Beliefs:
         """
         if self.problem.promise != "total":
             return {}
-        voids = self._voids
+        # Events that voided bets when they came, those that were taken back included.
+        back = [tried for tried in self.history.told if tried.retracted is not None]
+        voids = [number for number, _ in self.breaches]
+        voids += [tried.told_number for tried in back if self._over(replace(tried, told=tried.first_told))]
         bets: dict[Point, Bet] = {}
         begun: dict[Point, int] = {}
         episodes: dict[tuple[Point, int], list[Float[np.ndarray, "m k"]]] = {}
         starts = tests = 0
         for tried in self.history.trials.values():
             center, number = tried.center, tried.asked_number
-            if number <= self._limited_at:
+            if number <= self.history.limited_at:
                 continue
             alarms = [each.alarm_number for each in self.history.services if each.alarm and each.target == center]
             is_new = begun.get(center, -1) < max((end for end in (*alarms, *voids) if end < number), default=0)
@@ -287,36 +245,15 @@ class Beliefs:
         """Targets whose own episodes prove, without a model, that every mean cost keeps its limit."""
         return frozenset(point for point, bet in self.bets.items() if bet.certified)
 
-    @cached_property
+    @property
     def admitted(self) -> frozenset[Point]:
         """Targets that may be served: paid or certified, whatever is promised."""
-        needs_no_bet = self.problem.promise == "trial" or all(self.sure)
-        return self.paid if needs_no_bet else self.certified
+        return self.certified if self.problem.promise == "total" and not all(self.sure) else self.paid
 
-    @property
-    def _limited_at(self) -> int:
-        return self.history.limited[-1][0] if self.history.limited else 0
-
-    @property
+    @cached_property
     def _fresh_from(self) -> int:
         """Number of the event that voided what was paid before."""
-        return max(self._limited_at, max((number for number, _ in self.breaches), default=0))
-
-    @property
-    def _voids(self) -> list[int]:
-        """Numbers of all events that voided bets when they came, those that were taken back included."""
-        back = [tried for tried in self.history.told if tried.retracted is not None]
-        over = [tried.told_number for tried in back if self._over(replace(tried, told=tried.first_told))]
-        return [*(number for number, _ in self.breaches), *over]
-
-    @cached_property
-    def _largest(self) -> Float[np.ndarray, " k"]:
-        return _largest_seen(self.history, len(self.problem.limits))
-
-    @cached_property
-    def _broken(self) -> tuple[bool, ...]:
-        """For each cost, whether an episode cost more than the problem allows."""
-        return tuple(bool(self.breaches) and bool(over) for over in self._largest > self._least_allowed)
+        return max([self.history.limited_at, *(number for number, _ in self.breaches)])
 
     @cached_property
     def _least_allowed(self) -> Float[np.ndarray, " k"]:
@@ -358,17 +295,64 @@ class Beliefs:
         )
 
 
+@dataclass
+class Books:
+    """The books of a run, kept event by event: its facts, its problem as limits change, and its account."""
+
+    problem: Problem
+    history: History = field(default_factory=History)
+    account: Account | None = field(init=False)
+    """None unless the promise is "total". Unlike beliefs it depends on the order of episodes."""
+
+    def __post_init__(self) -> None:
+        self.account = None
+        if self.problem.promise == "total":
+            assert self.problem.bounds is not None
+            self.account = Account.begin(self.problem.limits, self.problem.bounds)
+
+    def apply(self, record: Record) -> None:
+        """Add one event."""
+        event = record.event
+        self.history.apply(record)
+        if isinstance(event, e.Limited):
+            self.problem = self.problem.with_limits(event.limits, event.starts or None)
+        if self.account is not None:
+            self._book(event, self.account)
+
+    def _book(self, event: e.Event, account: Account) -> None:
+        limits = np.array(account.limits)
+        match event:
+            case e.Told(episodes=episodes) | e.Served(episodes=episodes):
+                account = account.after(_costs(episodes))
+            case e.Retracted(trial=trial, episodes=episodes):
+                told = _costs(self.history.trials[trial].first_told)
+                true = np.broadcast_to(account.bounds, told.shape) if episodes is None else _costs(episodes)
+                dearer = np.maximum((true - limits).sum(axis=0) - (told - limits).sum(axis=0), 0.0)
+                account = account.after((limits + dearer)[None])
+            case e.Limited(limits=others):  # savings are gone, debts stay
+                account = replace(account, limits=others, holds=tuple(min(held, 0.0) for held in account.holds))
+            case e.Snapshot(account=holds):
+                account = replace(account, holds=holds)
+        if not isinstance(event, e.Served):  # an episode of operation beyond its bound counts with the alarm after it
+            account = replace(account, bounds=self.beliefs.bounds)
+        self.account = account
+
+    @property
+    def beliefs(self) -> Beliefs:
+        """What is believed now."""
+        return Beliefs(self.problem, self.history, self.account)
+
+
 def believed(records: Sequence[Record]) -> Beliefs:
     """Return the beliefs that the records of a run lead to.
 
     Raises:
         JournalError: If they are no record of a search.
     """
-    problem, history = opened_problem(records), History()
-    books = Books(problem)
+    books = Books(opened_problem(records))
     for record in records:
-        problem = step(record, history, books, problem)
-    return Beliefs(problem, history, books.account)
+        books.apply(record)
+    return books.beliefs
 
 
 def opened_problem(records: Sequence[Record]) -> Problem:
@@ -384,38 +368,6 @@ def opened_problem(records: Sequence[Record]) -> Problem:
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         by = records[0].event.version
         raise JournalError(f"The problem that lifesafe {by} recorded cannot be read by this one: {error}.") from error
-
-
-def step(record: Record, history: History, books: Books, problem: Problem) -> Problem:
-    """Fold one event into the facts and the books, and return the problem from then on."""
-    history.apply(record)
-    if isinstance(record.event, e.Limited):
-        named = [problem.target(start) for start in record.event.starts]
-        problem = problem.with_limits(record.event.limits, named or None)
-    books.apply(record, history, problem)
-    return problem
-
-
-def _new_account(problem: Problem) -> Account | None:
-    if problem.promise != "total":
-        return None
-    assert problem.bounds is not None
-    return Account.begin(problem.limits, problem.bounds)
-
-
-def _bounds(problem: Problem, seen: Float[np.ndarray, " k"]) -> tuple[float, ...]:
-    assert problem.bounds is not None
-    return tuple(max(bound, float(x)) for bound, x in zip(problem.bounds, seen, strict=True))
-
-
-def _largest_seen(history: History, costs: int) -> Float[np.ndarray, " k"]:
-    """Return the largest cost of an episode that counts."""
-    largest = np.zeros(costs)
-    for tried in history.told:
-        largest = np.maximum(largest, tried.largest)
-    for service in history.services:
-        largest = np.maximum(largest, service.largest)
-    return largest
 
 
 def _costs(episodes: Sequence[e.Episode]) -> Float[np.ndarray, "m k"]:

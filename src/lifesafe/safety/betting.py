@@ -7,23 +7,16 @@ Notation:
     H_k       largest possible cost of an episode                                                   (K,)
     a         level: the probability of a wrong certificate, at most                                ()
     s_j, w_j  stake of bet j as a share of the largest possible stake, and its weight; sum w_j = 1  (J,)
-    W_t,k(m)  wealth, sum_j w_j prod_{r <= t} (1 + s_j (m - X_r,k) / (H_k - m))                     (t, K)
+    W_t,k     wealth, sum_j w_j prod_{r <= t} (1 + s_j (b_k - X_r,k) / (H_k - b_k))                 (t, K)
 
-Assumption (A): given everything before an episode at this target, the mean of its cost k is mu_k. Nothing else is
-assumed: costs may have any distribution on [0, H_k] and depend on each other, and any rule may decide when the target
-is served and when to look. (A) fails if days differ or the machine wears. It also fails for episodes that were used to
-choose the target, so give only later ones.
+Assumption: given everything before an episode at this target, the mean of its cost k is mu_k. Nothing else is assumed;
+any rule may decide when the target is served and when to look. It fails if days differ or the machine wears, and for
+episodes that were used to choose the target, so give only later ones.
 
-Theorem (Ville): each factor of W_k(mu_k) has mean 1 given the past, so W_k(mu_k) is a nonnegative martingale that
-starts at 1, and the probability that it *ever* reaches 1/a is at most a. W_k(m) increases with m. Hence
-
-    certificate   A target is certified when every W_k(b_k) has reached 1/a. If the target is unsafe, mu_k >= b_k for
-                  some k; then W_k(b_k) <= W_k(mu_k) reaches 1/a with probability at most a. So a wrong certificate
-                  has probability at most a with any number of costs: the level is not split among them.
-    bound         With probability 1 - a, mu_k <= inf {m: W_t,k(m) >= 1/a} for all t at once. This holds for each
-                  cost; for all K costs together the probability is 1 - K a.
-
-The levels of several targets add up. A level must be fixed before the first episode that is given.
+Theorem: a target is *certified* when every W_k has reached 1/a at some time. If mu_k >= b_k for some k, then W_k is at
+most a nonnegative martingale that starts at 1, so by Ville's inequality it *ever* reaches 1/a with probability at most
+a. One cost is enough to stop a wrong certificate: the level is not split among costs. The levels of several targets add
+up, and each is fixed before the first episode that is given. The proof is in docs/guarantee.md.
 
 Reference: Waudby-Smith & Ramdas 2024, *Estimating means of bounded random variables by betting*.
 """
@@ -32,10 +25,9 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from jaxtyping import Float
@@ -69,12 +61,12 @@ class Bet:
     """H."""
     level: float
     """a."""
-    costs: tuple[tuple[float, ...], ...]
-    """X, one row per episode, clipped to H."""
     log_products: tuple[tuple[float, ...], ...]
     """Logarithm of w_j prod (1 + s_j (b - X) / (H - b)), one row per cost."""
     reached_at: tuple[int | None, ...]
-    """Episode at which W(b) first reached 1/a, for each cost; 0 where no episode can cost more than the limit."""
+    """Episode at which W first reached 1/a, for each cost; 0 where no episode can cost more than the limit."""
+    episodes: int = 0
+    """Episodes seen."""
 
     @classmethod
     def start(cls, limits: Sequence[float], largest: Sequence[float], level: float) -> Self:
@@ -93,31 +85,19 @@ class Bet:
             limits=tuple(map(float, limits)),
             largest=tuple(map(float, largest)),
             level=float(level),
-            costs=(),
             log_products=(tuple(_LOG_WEIGHTS.tolist()),) * len(limits),
             reached_at=tuple(0 if b >= most else None for b, most in zip(limits, largest, strict=True)),
         )
 
     @property
-    def episodes(self) -> int:
-        """Episodes seen."""
-        return len(self.costs)
-
-    @property
     def certified(self) -> bool:
-        """Whether W(b) of every cost has reached 1/a at some time. Later episodes do not change this."""
+        """Whether W of every cost has reached 1/a at some time. Later episodes do not change this."""
         return None not in self.reached_at
 
     @property
     def log_wealths(self) -> tuple[float, ...]:
-        """Logarithm of W(b) for each cost; 0 where no test is needed."""
+        """Logarithm of W for each cost; 0 where no test is needed."""
         return tuple(np.logaddexp.reduce(self.log_products, axis=-1).tolist())
-
-    @cached_property
-    def upper(self) -> tuple[float, ...]:
-        """Upper confidence bound of each mean: inf {m: W(m) >= 1/a}, and at most b once W(b) has reached 1/a."""
-        # NOTE: Not the smallest of the bounds so far: it may rise again, up to b once b is reached. Valid at all times.
-        return tuple(self._upper(k) for k in range(len(self.limits)))
 
     def update(self, costs: Costs) -> Self:
         """Return the bets after further episodes. Many at once or one by one gives the same value, bit for bit.
@@ -141,29 +121,10 @@ class Bet:
         first = [self.episodes + 1 + int(column.argmax()) if column.any() else None for column in rich.T]
         return replace(
             self,
-            costs=self.costs + tuple(map(tuple, X.tolist())),
+            episodes=self.episodes + len(X),
             log_products=tuple(map(tuple, path[-1].tolist())),
             reached_at=tuple(new if old is None else old for old, new in zip(self.reached_at, first, strict=True)),
         )
-
-    def to_plain(self) -> dict[str, Any]:
-        """Return the settings and the costs as plain values; everything else follows from them."""
-        rows = [list(row) for row in self.costs]
-        return {"limits": list(self.limits), "largest": list(self.largest), "level": self.level, "costs": rows}
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the bets that `to_plain` described, bit for bit."""
-        return cls.start(plain["limits"], plain["largest"], plain["level"]).update(plain["costs"])
-
-    def _upper(self, k: int) -> float:
-        X, low, high = np.array(self.costs).reshape(-1, len(self.limits))[:, k], 0.0, self.largest[k]
-        for _ in range(45):  # W(0) <= 1 < 1/a, and no mean exceeds H: the answer lies between
-            m = (low + high) / 2
-            products = _LOG_WEIGHTS + np.log1p(_STAKES[:, None] * ((m - X) / (self.largest[k] - m))).sum(axis=-1)
-            rich = np.logaddexp.reduce(products) >= -math.log(self.level)
-            low, high = (low, m) if rich else (m, high)
-        return high if self.reached_at[k] is None else min(high, self.limits[k])
 
 
 def clean_episodes(limit: float, largest: float, level: float) -> int:

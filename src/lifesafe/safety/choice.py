@@ -253,6 +253,7 @@ def _scout(beliefs: Beliefs, rng: np.random.Generator, center: Point, room: floa
     worth = hoped + _CURIOSITY * np.minimum(sds.max(axis=0), _MOST_CURIOUS / _CURIOSITY)
     worth -= _FAR_PRICE * np.maximum(mean_of(means).max(axis=0) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
+    order = order[far.added_at_least(of_center, SCOUTS / EPISODES)[order] <= room]
     for first in range(0, len(order), _AT_ONCE):
         chosen = order[first : first + _AT_ONCE]
         added = far.rows(chosen).added_to(of_center, SCOUTS / EPISODES)

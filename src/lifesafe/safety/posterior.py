@@ -34,6 +34,7 @@ from lifesafe.safety.process import (
 )
 
 _FAR = 6.0  # deviations from a mean beyond which nothing matters
+_LOW = 3.0  # deviations below a mean at which a lower bound looks
 _NODES, _MASSES = np.polynomial.legendre.leggauss(96)  # for lotteries, from -1 to 1
 _MEMBERS = 24  # draws along each component, for quantiles
 _TIE = 1e-9  # half of the draws of one component lie below its middle, but for rounding
@@ -84,13 +85,17 @@ class Reward:
         squares = float(np.maximum(sums.squares[:, 0] - told * mean, 0.0).sum())
         df = float((n - 1).sum())
         noise = (squares + _NOISE_DF * _REWARD_NOISE**2) / (df + _NOISE_DF)
-        self._asked, self._first = asked, float(mean[0]) if len(n) else 0.5
-        self._sd = _UNTOLD_SD if asked is None else _REWARD_SD
+        # The mean reward that is expected without episodes is linear in the target: what is asked for, or a constant.
+        self._slope = np.zeros(sums.X.shape[1])
+        if asked is None:
+            self._sd, self._constant = _UNTOLD_SD, float(mean[0]) if len(n) else 0.5
+        else:
+            self._sd, self._constant, self._slope[asked] = _REWARD_SD, 0.0, 1.0
         # A multiple of the process whose length it has.
         self._scale = (self._sd / DEVIATIONS[_REWARD_PROCESS]) ** 2
         K = self._scale * kernels(sums.X, sums.X)[_REWARD_PROCESS]
         self._inverse = np.linalg.inv(K + np.diag(noise / n + 1e-8))
-        self._a = self._inverse @ (mean - self._prior(sums.X))
+        self._a = self._inverse @ (mean - self._constant - sums.X @ self._slope)
 
     def moments(
         self, Z: Float[np.ndarray, "m d"], cross: Float[np.ndarray, "q m n"]
@@ -98,10 +103,7 @@ class Reward:
         """Return mean and standard deviation at some targets, given their prior covariance with those tried."""
         own = self._scale * cross[_REWARD_PROCESS]
         var = self._sd**2 - np.einsum("mn,mn->m", own @ self._inverse, own)
-        return self._prior(Z) + own @ self._a, np.sqrt(np.maximum(var, 1e-12))
-
-    def _prior(self, Z: Float[np.ndarray, "m d"]) -> Float[np.ndarray, " m"]:
-        return np.full(len(Z), self._first) if self._asked is None else Z[:, self._asked]
+        return self._constant + Z @ self._slope + own @ self._a, np.sqrt(np.maximum(var, 1e-12))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +203,17 @@ class Expected:
         left = np.sqrt(np.maximum(own.sds**2 - covariance * slope, 1e-12))
         conditional = own.means[..., None] + slope[..., None] * off_center
         return self._of_any((ndtr((conditional - threshold) / left[..., None]) * mass).sum(axis=-1))
+
+    def added_at_least(self, centers: Expected, share: float) -> Float[np.ndarray, " m"]:
+        """Return a lower bound of `added_to` for one center, which takes a small part of the time.
+
+        The lottery exceeds the limit for sure where the center lies between its quantile at -3 deviations and the
+        limit, and the other target exceeds what is left for it there.
+        """
+        at, own = centers.at, self.at
+        left = np.maximum((1 - (1 - share) * mean_of(at.means - _LOW * at.sds)) / share, 0.0)
+        missed = ndtr(-_LOW) + ndtr((at.means - PRIOR_MEAN) / at.sds)
+        return self._of_any(np.maximum(ndtr((own.means - scale_of(left)) / own.sds) - missed, 0.0))
 
     def quantiles(self, levels: tuple[float, ...]) -> Float[np.ndarray, "l m k"]:
         """Return quantiles of every mean cost, in limits, with the weights w; 0 for a cost that is sure."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Literal
 
@@ -41,7 +41,6 @@ _SAME = 1e-9  # of every axis: targets that lie closer are one
 _HUGE = 1e30  # no size is larger, and none smaller than one over it
 _HIGHEST = 3.0  # target cost of a box from logs, in limits
 _START_QUANTILES = (0.6, 0.4, 0.8, 0.2, 0.9)  # of the rewards of calm episodes
-_TRIAL = "10 episodes"
 
 
 @dataclass(frozen=True)
@@ -101,22 +100,16 @@ class Problem:
         if not isinstance(self.axes, Mapping):
             raise ConfigError(f"Axes are given by name, as {{'speed': (0, 2)}}; got {self.axes!r}.")
         axes = {str(name): _axis(name, axis) for name, axis in self.axes.items()}
-        _set(self, "axes", axes)
-        _set(self, "names", tuple(axes))
-        _set(self, "limits", floats(self.limits))
-        _set(self, "delta", _number("delta", self.delta))
+        _set(self, axes=axes, names=tuple(axes), limits=floats(self.limits), delta=_number("delta", self.delta))
         _check_numbers(self)
-        _set(self, "seed", operator.index(self.seed))
-        _set(self, "episodes", operator.index(self.episodes))
-        for name in ("stop_at", "largest_step", "largest"):
-            _set(self, name, _per_cost(name, getattr(self, name), len(self.limits)))
-        if not isinstance(self.incident, str) or self.incident != "horizon":
-            _set(self, "incident", _per_cost("incident", self.incident, len(self.limits)))
+        _set(self, seed=operator.index(self.seed), episodes=operator.index(self.episodes))
+        amounts = {name: getattr(self, name) for name in ("stop_at", "largest_step", "largest", "incident")}
         if self.incident is None and self.stop_at is None:  # stays when the limits change
-            _set(self, "incident", _per_cost("incident", [INCIDENT * b for b in self.limits], len(self.limits)))
-        _set(self, "targets", None if self.targets is None else tuple(map(self.point, _several(self.targets))))
-        _set(self, "starts", tuple(dict.fromkeys(map(self.point, _several(self.starts)))))
-        _set(self, "rewards", self._reward_range())
+            amounts["incident"] = [INCIDENT * b for b in self.limits]
+        _set(self, **{name: _per_cost(name, value, len(self.limits)) for name, value in amounts.items()})
+        _set(self, targets=None if self.targets is None else tuple(map(self.point, _several(self.targets))))
+        _set(self, starts=tuple(dict.fromkeys(map(self.point, _several(self.starts)))))
+        _set(self, rewards=self._reward_range())
         self._check()
 
     @classmethod
@@ -260,21 +253,10 @@ class Problem:
 
     def to_plain(self) -> dict[str, Any]:
         """Return the problem as JSON values."""
-        return {
-            "axes": [[name, axis.low, axis.high, axis.unit] for name, axis in zip(self.names, self._axes, strict=True)],
-            "starts": [list(start) for start in self.starts],
-            "limits": list(self.limits),
-            "delta": self.delta,
-            "promise": self.promise,
-            "stop_at": _listed(self.stop_at),
-            "largest_step": _listed(self.largest_step),
-            "incident": self.incident if self.incident == "horizon" else _listed(self.incident),
-            "largest": _listed(self.largest),
-            "rewards": _listed(self.rewards),
-            "targets": None if self.targets is None else [list(target) for target in self.targets],
-            "episodes": self.episodes,
-            "seed": self.seed,
-        }
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
+        axes = zip(self.names, self._axes, strict=True)
+        plain["axes"] = tuple((name, axis.low, axis.high, axis.unit) for name, axis in axes)
+        return {name: _listed(value) for name, value in plain.items()}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Problem:
@@ -314,12 +296,9 @@ class Problem:
                 "promise = 'total' needs stop_at: the account pays for the worst episode of a newcomer beforehand, and"
                 " without a stop that is too much. Give stop_at, two or three limits say, or promise = 'trial'."
             )
-        if self.largest is not None and self.stop_at is not None:
-            for stop, largest in zip(self.stop_at, self.largest, strict=True):
-                if stop > largest:
-                    raise ConfigError(
-                        f"stop_at = {stop:g} is never reached: no episode can cost more than {largest:g}."
-                    )
+        for stop, largest in zip(self.stop_at or (), self.largest or (), strict=False):
+            if stop > largest:
+                raise ConfigError(f"stop_at = {stop:g} is never reached: no episode can cost more than {largest:g}.")
 
     def _check_list(self, targets: tuple[Point, ...]) -> None:
         if len(set(targets)) < 2:
@@ -402,13 +381,13 @@ def _axis(name: str, given: Any) -> Axis:
     return axis
 
 
-def _per_cost(name: str, values: Any, costs: int) -> tuple[float, ...] | None:
-    """Return one positive number per cost; a single one stands for all."""
-    if values is None:
-        return None
+def _per_cost(name: str, values: Any, costs: int) -> Any:
+    """Return one positive number per cost; a single one stands for all, and nothing for nothing."""
+    if values is None or (isinstance(values, str) and name == "incident" and values == "horizon"):
+        return values
     try:
         numbers = floats(values)
-    except (TypeError, ValueError) as error:
+    except ConfigError as error:
         raise ConfigError(f"{name} must be a number, or one per cost; got {values!r}.") from error
     numbers = numbers * costs if len(numbers) == 1 else numbers
     if len(numbers) != costs:
@@ -458,9 +437,10 @@ def _seen(
     return returns.astype(np.float64)
 
 
-def _listed(values: tuple[float, ...] | None) -> list[float] | None:
-    return None if values is None else list(values)
+def _listed(value: Any) -> Any:
+    return [_listed(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _set(instance: Problem, name: str, value: Any) -> None:
-    object.__setattr__(instance, name, value)  # the class is frozen for everybody else
+def _set(instance: Problem, **values: Any) -> None:
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)  # the class is frozen for everybody else

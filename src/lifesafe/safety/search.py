@@ -8,25 +8,24 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
-import msgspec
 import numpy as np
-from jaxtyping import Float
 
 from lifesafe._random import is_whole
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, NoSafeTargetError, TrialError
 from lifesafe.journal import events as e
-from lifesafe.journal.events import Event, Point
+from lifesafe.journal.events import Event
 from lifesafe.journal.history import History, Tried
 from lifesafe.journal.store import JOURNAL, Journal, Record
 from lifesafe.returns import Returns, returns_array
 from lifesafe.safety import choice, newcomers
-from lifesafe.safety.beliefs import Beliefs, Books, opened_problem, step
+from lifesafe.safety.beliefs import Books, opened_problem
 from lifesafe.safety.betting import ROUNDING
 from lifesafe.safety.choice import Choice, Done
 from lifesafe.safety.problem import Problem, Target, floats
@@ -75,11 +74,11 @@ class SafeOptimizer:
 
     def _start(self, problem: Problem) -> None:
         check_moves(problem)
-        self._problem, self._history, self._books = problem, History(), Books(problem)
+        self._books, self._count, self._interrupted = Books(problem), 0, False
         self._journal: Journal | None = None
-        self._count = 0
-        self._beliefs: Beliefs | None = None
-        self._interrupted = False
+        self._chosen: Choice | Done | None = None
+        self.beliefs = self._books.beliefs
+        """What is believed now."""
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], problem: Problem | None = None) -> Self:
@@ -99,10 +98,32 @@ class SafeOptimizer:
             raise ConfigError(f"There is no run in {path}; give a problem to begin one.")
         journal, records = Journal.open(Path(path) / JOURNAL)
         try:
-            return cls._begin(journal, problem) if not records else cls._resume(journal, records, problem)
+            recorded = opened_problem(records) if records else problem
+            if recorded is None:
+                raise ConfigError(f"{journal.path} is empty; give a problem to begin a run.")
+            if problem is not None and problem.fingerprint != recorded.fingerprint:
+                raise JournalError(
+                    f"{journal.path} records another problem ({recorded.fingerprint[:8]}) than the one given"
+                    f" ({problem.fingerprint[:8]}): {_difference(recorded, problem)}. Give another directory, or leave"
+                    " the problem out to go on with that run."
+                )
+            optimizer = cls._of(recorded, records)
+            optimizer._journal = journal
+            if not records:
+                optimizer._append(e.Opened(problem=recorded.to_plain(), version=version("lifesafe")))
         except BaseException:
             journal.close()
             raise
+        return optimizer
+
+    @classmethod
+    def _of(cls, problem: Problem, records: Sequence[Record]) -> Self:
+        """Return the optimizer in the state that trusted records lead to, in memory."""
+        optimizer = cls.__new__(cls)
+        optimizer._start(problem)
+        for record in records:
+            optimizer._fold(record)
+        return optimizer
 
     @classmethod
     def replay(cls, records: Sequence[Record], check: Callable[[Self, Record], None] | None = None) -> Self:
@@ -110,12 +131,12 @@ class SafeOptimizer:
 
         Args:
             records: The record of a run.
-            check: Called before each event, to refuse it; `lifesafe.operation.replay` checks those of operation.
+            check: Called before each event, to refuse it; `lifesafe.operation.replay` checks what it decides.
 
         Raises:
             JournalError: If a decision differs from the recorded one, or a snapshot from what it sums up.
         """
-        optimizer = cls._at(opened_problem(records))
+        optimizer = cls._of(opened_problem(records), ())
         for record in records:
             optimizer._check(record)
             if check is not None:
@@ -126,30 +147,25 @@ class SafeOptimizer:
     @property
     def problem(self) -> Problem:
         """The problem, with the limits of now."""
-        return self._problem
+        return self._books.problem
 
     @property
     def history(self) -> History:
         """What happened so far."""
-        return self._history
-
-    @property
-    def beliefs(self) -> Beliefs:
-        """What is believed now."""
-        if self._beliefs is None:
-            self._beliefs = Beliefs(self._problem, self._history, self._books.account)
-        return self._beliefs
+        return self._books.history
 
     @property
     def trials(self) -> tuple[Tried, ...]:
         """The trials told so far."""
-        return tuple(self._history.told)
+        return tuple(self.history.told)
 
     @property
     def open_trial(self) -> Trial | None:
         """The trial that was asked for and not told yet."""
-        tried = self._history.open
-        return None if tried is None else self._trial(tried)
+        tried = self._books.history.open
+        if tried is None:
+            return None
+        return Trial(tried.number, tried.asked.stage, tuple(map(self._books.problem.target, tried.points)))
 
     @property
     def best(self) -> Recommendation | None:
@@ -174,7 +190,7 @@ class SafeOptimizer:
     @property
     def done(self) -> str | None:
         """Why the search is over; none while it goes on, or is held."""
-        if self._history.open is not None or self.held is not None:
+        if self.history.open is not None or self.held is not None:
             return None
         try:
             found = self._choose()
@@ -185,15 +201,15 @@ class SafeOptimizer:
     @property
     def stage(self) -> str:
         """What the search does now: the stage of the open or next trial, "held", or "done"."""
-        if self._history.open is not None:
-            return self._history.open.asked.stage
+        if self.history.open is not None:
+            return self.history.open.asked.stage
         if self.held is not None:
             return "held"
-        try:
-            found = self._choose()
-        except NoSafeTargetError:
+        if self.done is not None:
             return "done"
-        return "done" if isinstance(found, Done) else found.stage
+        found = self._choose()
+        assert not isinstance(found, Done)
+        return found.stage
 
     def ask(self) -> Trial | None:
         """Return the trial to run now; the same one until it is told. None when the search is over or held.
@@ -201,8 +217,8 @@ class SafeOptimizer:
         Raises:
             NoSafeTargetError: If every start has failed.
         """
-        if self._history.open is None:
-            if self.held is not None:
+        if self._books.history.open is None:
+            if self.beliefs.held is not None:
                 return None
             found = self._choose()
             if isinstance(found, Done):
@@ -219,11 +235,12 @@ class SafeOptimizer:
             TrialError: If the trial is not open here, or the returns do not fit; nothing is recorded then.
         """
         tried = self._open(trial)
-        rows = self._checked(episodes, len(tried.asked.tickets))
-        was_held = self.held
+        rows = self.checked(episodes, most=len(tried.points))
+        was_held = self.beliefs.held
         self._append(e.Told(trial=tried.number, episodes=rows))
-        if self.held is not None and was_held is None:
-            warnings.warn(f"The search is held. {self.held[0].upper()}{self.held[1:]}.", GuaranteeWarning, stacklevel=2)
+        held = self.beliefs.held
+        if held is not None and was_held is None:
+            warnings.warn(f"The search is held. {held[0].upper()}{held[1:]}.", GuaranteeWarning, stacklevel=2)
 
     def confirm(self, reason: str) -> None:
         """Let a search go on that is held: you have looked at what holds it, and it may.
@@ -250,11 +267,11 @@ class SafeOptimizer:
         Raises:
             TrialError: If that trial was not told, or the returns do not fit; nothing is recorded then.
         """
-        tried = self._history.trials.get(number) if is_whole(number) else None
+        tried = self.history.trials.get(number) if is_whole(number) else None
         if tried is None or not tried.told_at or tried.retracted is not None:
-            told = [each.number for each in self._history.told if each.retracted is None]
+            told = [each.number for each in self.history.told if each.retracted is None]
             raise TrialError(f"Trial {number} cannot be retracted; trials that can be: {told or 'none'}.")
-        rows = None if episodes is None else self._checked(episodes, len(tried.asked.tickets))
+        rows = None if episodes is None else self.checked(episodes, most=len(tried.points))
         why = _reason(reason, f"trial {number} was wrong")
         self._append(e.Retracted(trial=number, reason=why, episodes=rows))
 
@@ -273,20 +290,20 @@ class SafeOptimizer:
             ConfigError: If no limit changes, or one is impossible.
             TrialError: If a trial is open.
         """
-        if self._history.open is not None:
-            raise TrialError(f"Trial {self._history.open.number} is open; tell it before changing the limits.")
-        count, costs = len(floats(limits)), len(self._problem.limits)
+        if self.history.open is not None:
+            raise TrialError(f"Trial {self.history.open.number} is open; tell it before changing the limits.")
+        count, costs = len(floats(limits)), len(self.problem.limits)
         if count != costs:
             raise ConfigError(
                 f"Got {count} limits for {costs} costs; give one for each. Begin another run to keep another number of"
                 " costs."
             )
-        changed = self._problem.with_limits(limits, starts)
-        if changed.limits == self._problem.limits:
+        changed = self.problem.with_limits(limits, starts)
+        if changed.limits == self.problem.limits:
             raise ConfigError(f"The limits are {changed.limits} already.")
         check_moves(changed)
-        is_lower = any(new < old for new, old in zip(changed.limits, self._problem.limits, strict=True))
-        if is_lower and starts is None and self._problem.promise == "total" and not all(changed.sure):
+        is_lower = any(new < old for new, old in zip(changed.limits, self.problem.limits, strict=True))
+        if is_lower and starts is None and self.problem.promise == "total" and not all(changed.sure):
             raise ConfigError(
                 f"The limits {changed.limits} are lower than before; name starts that you know to be safe under them."
             )
@@ -298,16 +315,13 @@ class SafeOptimizer:
         tried = self._open(trial)
         if isinstance(episodes, Sequence) and not episodes:
             return False
-        rows = self._checked(episodes, trial.episodes)
+        rows = self.checked(episodes, most=trial.episodes)
         if not _LEAST <= len(rows) < trial.episodes or tried.asked.stage == "base":
             return False
-        asked = msgspec.structs.replace(tried.asked, trial=0)
-        supposed = Tried(
-            asked, tried.limits, "", tried.asked_number, rows, rows, "now", tried.asked_number, was_told=len(rows)
-        )
-        history = History()
-        history.__dict__ |= self._history.__dict__ | {"trials": {**self._history.trials, tried.number: supposed}}
-        beliefs = Beliefs(self._problem, history, self._books.account)
+        supposed = copy(self.history)
+        told = replace(tried, told=rows, told_at="now", counted_number=tried.asked_number)
+        supposed.trials, supposed.told = supposed.trials | {tried.number: told}, [*supposed.told, told]
+        beliefs = replace(self.beliefs, history=supposed)
         return bool(beliefs.expect([tried.center]).risks()[0] >= _HOPELESS)
 
     def record(self, event: Event) -> Record:
@@ -319,14 +333,6 @@ class SafeOptimizer:
         """The record on disk; none in memory."""
         return self._journal
 
-    def checked(self, episodes: Sequence[Returns]) -> tuple[e.Episode, ...]:
-        """Return episodes as they are recorded, or refuse them.
-
-        Raises:
-            TrialError: If they do not fit the problem.
-        """
-        return self._checked(episodes, None)
-
     def close(self) -> None:
         """Close the record on disk."""
         if self._journal is not None:
@@ -337,36 +343,6 @@ class SafeOptimizer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @classmethod
-    def _at(cls, problem: Problem) -> Self:
-        optimizer = cls.__new__(cls)
-        optimizer._start(problem)
-        return optimizer
-
-    @classmethod
-    def _begin(cls, journal: Journal, problem: Problem | None) -> Self:
-        if problem is None:
-            raise ConfigError(f"{journal.path} is empty; give a problem to begin a run.")
-        optimizer = cls._at(problem)
-        optimizer._journal = journal
-        optimizer._append(e.Opened(problem=problem.to_plain(), version=version("lifesafe")))
-        return optimizer
-
-    @classmethod
-    def _resume(cls, journal: Journal, records: Sequence[Record], problem: Problem | None) -> Self:
-        recorded = opened_problem(records)
-        if problem is not None and problem.fingerprint != recorded.fingerprint:
-            raise JournalError(
-                f"{journal.path} records another problem ({recorded.fingerprint[:8]}) than the one given"
-                f" ({problem.fingerprint[:8]}): {_difference(recorded, problem)}. Give another directory, or leave the"
-                " problem out to go on with that run."
-            )
-        optimizer = cls._at(recorded)
-        for record in records:
-            optimizer._fold(record)
-        optimizer._journal = journal
-        return optimizer
 
     def _append(self, event: Event) -> Record:
         if self._interrupted:
@@ -387,15 +363,13 @@ class SafeOptimizer:
         return record
 
     def _fold(self, record: Record) -> None:
-        self._problem = step(record, self._history, self._books, self._problem)
-        self._count, self._beliefs, self._chosen = record.number, None, None
-
-    _chosen: Choice | Done | None = None
+        self._books.apply(record)
+        self._count, self.beliefs, self._chosen = record.number, self._books.beliefs, None
 
     def _choose(self) -> Choice | Done:
         if self._chosen is None:
-            asks_account = self._problem.promise == "total" and not all(self.beliefs.sure)
-            self._chosen = newcomers.choose(self.beliefs) if asks_account else choice.choose(self.beliefs)
+            asks_account = self._books.problem.promise == "total" and not all(self.beliefs.sure)
+            self._chosen = (newcomers if asks_account else choice).choose(self.beliefs)
         return self._chosen
 
     def _check(self, record: Record) -> None:
@@ -410,55 +384,56 @@ class SafeOptimizer:
                     )
             case e.Snapshot() as snapshot:
                 holds = () if self._books.account is None else self._books.account.holds
-                if (
-                    snapshot.services != tuple(each.totals for each in self._history.services)
-                    or snapshot.account != holds
-                ):
+                sums = tuple(each.totals for each in self.history.services)
+                if (snapshot.services, snapshot.account) != (sums, holds):
                     raise JournalError(f"Event {record.number}: the snapshot does not sum up what was recorded before.")
 
-    def _trial(self, tried: Tried) -> Trial:
-        return Trial(tried.number, tried.asked.stage, tuple(map(self._problem.target, tried.points)))
-
     def _open(self, trial: Trial) -> Tried:
-        tried = self._history.open
+        tried = self._books.history.open
         if not isinstance(trial, Trial):
             raise TrialError(f"Give the trial that ask() returned; got {trial!r}.")
         if tried is None:
-            dropped = trial.number in self._history.trials and self._history.trials[trial.number].dropped
+            dropped = trial.number in self.history.trials and self.history.trials[trial.number].dropped
             why = "a retraction has dropped it" if dropped else "no trial is"
             raise TrialError(f"Trial {trial.number} is not open: {why}. Call ask() first.")
-        if trial != self._trial(tried):
+        if trial != self.open_trial:
             raise TrialError(f"Trial {trial.number} is not the open one; trial {tried.number} is.")
         return tried
 
-    def _checked(self, episodes: Sequence[Returns], most: int | None) -> tuple[e.Episode, ...]:
-        """Return the returns of episodes as plain numbers, or refuse them before anything is recorded."""
+    def checked(self, episodes: Sequence[Returns], most: int | None = None) -> tuple[e.Episode, ...]:
+        """Return the returns of episodes as plain numbers, or refuse them before anything is recorded.
+
+        Args:
+            episodes: The episodes.
+            most: How many there can be.
+
+        Raises:
+            TrialError: If they do not fit the problem.
+        """
         if not isinstance(episodes, Sequence):
             raise TrialError(f"Episodes are given as a list of Returns, in the order of the targets; got {episodes!r}.")
-        rows: Float[np.ndarray, "m r"] = returns_array(episodes)
-        costs = len(self._problem.limits)
+        rows, problem = returns_array(episodes), self._books.problem
         if most is not None and len(rows) > most:
             raise TrialError(f"Got {len(rows)} episodes for a trial of {most}; tell one for each target, in order.")
-        if rows.shape[1] != 1 + costs:
-            raise TrialError(f"Got episodes with {rows.shape[1] - 1} costs; the problem has {costs}.")
-        low, high = self._problem.rewards  # type: ignore[misc]  # made so by the problem
-        size = np.abs(rows) / np.minimum([high - low, *self._problem.limits], 1.0)  # squares must not overflow
+        if rows.shape[1] != 1 + len(problem.limits):
+            raise TrialError(f"Got episodes with {rows.shape[1] - 1} costs; the problem has {len(problem.limits)}.")
+        low, high = problem.rewards  # type: ignore[misc]  # made so by the problem
+        size = np.abs(rows) / np.minimum([high - low, *problem.limits], 1.0)  # squares must not overflow
         if size.max() > _LARGEST:
             raise TrialError(f"Got a return of {rows.flat[size.argmax()]:g}; that is no return of an episode.")
-        for k in range(costs):
-            column = rows[:, 1 + k]
+        for k, column in enumerate(rows.T[1:]):
             if column.min() < 0:
                 raise TrialError(
                     f"Episode {int(column.argmin()) + 1} has a cost of {column.min():g}; costs are never negative. If"
                     " less is better without end, it is a reward."
                 )
-            largest = None if self._problem.largest is None else self._problem.largest[k]
-            if largest is not None and column.max() > largest * (1 + ROUNDING):
+            if problem.largest is not None and column.max() > problem.largest[k] * (1 + ROUNDING):
                 raise TrialError(
                     f"Episode {int(column.argmax()) + 1} has a cost of {column.max():g}, and no episode can cost more"
-                    f" than {largest:g} (largest). Check the units, or begin a run with the true largest cost."
+                    f" than {problem.largest[k]:g} (largest). Check the units, or begin a run with the true largest"
+                    " cost."
                 )
-        return tuple(tuple(row) for row in rows.tolist())
+        return tuple(map(tuple, rows.tolist()))
 
 
 def check_moves(problem: Problem) -> None:
@@ -482,15 +457,12 @@ def check_moves(problem: Problem) -> None:
 
 def _agree(one: e.Asked, other: e.Asked) -> bool:
     """Return whether two decisions are the same, up to rounding."""
-    words = (one.stage, one.tickets, len(one.paid)) == (other.stage, other.tickets, len(other.paid))
-    if not words or [len(x) for x in one.targets] != [len(x) for x in other.targets]:
+    if (one.stage, one.tickets, len(one.paid)) != (other.stage, other.tickets, len(other.paid)):
         return False
-    numbers: list[tuple[Sequence[Point] | Sequence[float], Sequence[Point] | Sequence[float]]] = [
-        (one.targets, other.targets),
-        (one.paid, other.paid),
-        ((one.charge, one.allowance), (other.charge, other.allowance)),
-    ]
-    return all(np.allclose(np.array(a), np.array(b), rtol=_AGREEMENT, atol=_AGREEMENT) for a, b in numbers)
+    if [len(x) for x in one.targets] != [len(x) for x in other.targets]:
+        return False
+    a, b = (np.concatenate([*x.targets, *x.paid, (x.charge, x.allowance)]) for x in (one, other))
+    return a.shape == b.shape and np.allclose(a, b, rtol=_AGREEMENT, atol=_AGREEMENT)
 
 
 def _difference(recorded: Problem, given: Problem) -> str:

@@ -1,6 +1,6 @@
 """The fallback ladder."""
 
-from lifesafe.operation.ladder import next_rung, use
+from lifesafe.operation.operation import next_rung, use
 from lifesafe.returns import Returns
 from lifesafe.safety import Recommendation
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import NoSafeTargetError
-from lifesafe.operation.ladder import use
+from lifesafe.operation import use
 from lifesafe.preparation.limits import change_limits, starts_under
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer

@@ -46,7 +46,7 @@ def test_episodes_are_counted_at_the_target_they_were_asked_for() -> None:
 def test_costs_are_modeled_in_limits_and_rewards_as_shares_of_their_range() -> None:
     optimizer = SafeOptimizer(problem(rewards=(-100, 300)))
     told(optimizer, [5.0, 15.0], reward=100.0)
-    sums = optimizer.beliefs.sums
+    sums = optimizer.beliefs.model.sums
     np.testing.assert_allclose(sums.X, [[0.25, 0.0]])
     np.testing.assert_allclose(sums.episodes, [30])
     np.testing.assert_allclose(sums.totals, [[15.0, 15.0]])
