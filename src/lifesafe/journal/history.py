@@ -211,6 +211,8 @@ class History:
             case e.Asked():
                 if event.trial in self.trials or self.open is not None:
                     raise _not_whole(f"Trial {event.trial} was asked for twice, or while another was open")
+                if not event.targets or not all(0 <= i < len(event.targets) for i in event.tickets):
+                    raise _not_whole(f"Trial {event.trial} asks for targets that it does not name")
                 self.open = self.trials[event.trial] = Tried(event, self.limits, time, number)
             case e.Told() | e.Retracted():
                 self._tell(event, number, time)

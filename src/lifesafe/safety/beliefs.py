@@ -44,7 +44,7 @@ class Own:
         return np.asarray(self.totals / self.episodes)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Beliefs:
     """What is believed after everything that has happened so far."""
 

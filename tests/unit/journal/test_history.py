@@ -1,5 +1,6 @@
 """The fold of facts: what was asked, told, taken back and served, and what cannot have happened."""
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -165,6 +166,8 @@ def test_what_can_change_beliefs_is_told_from_what_is_served() -> None:
         ([asked(), told(), asked()], "Trial 1 was asked for twice"),
         ([asked(), told(1, 1.0, 2.0, 3.0, 4.0)], "Trial 1 was told 4 episodes and asked for 3"),
         ([OPENED], "opened twice"),
+        ([msgspec.structs.replace(asked(), tickets=(0, 2))], "Trial 1 asks for targets that it does not name"),
+        ([msgspec.structs.replace(asked(), targets=(), tickets=())], "Trial 1 asks for targets that it does not name"),
     ],
 )
 def test_what_cannot_have_happened_is_refused(events: list[Event], message: str) -> None:
