@@ -230,7 +230,8 @@ class Expected:
                 below = np.cumsum(mass[order], axis=1) / mass.sum()
                 for one, level in zip(found, levels, strict=True):
                     index = (below < level - _TIE).sum(axis=1, keepdims=True).clip(max=f.shape[1] - 1)
-                    one[:, k] = mean_of(np.take_along_axis(f, np.take_along_axis(order, index, axis=1), axis=1)[:, 0])
+                    draw = np.take_along_axis(order, index, axis=1)
+                    one[:, k] = mean_of(np.take_along_axis(f, draw, axis=1)[:, 0])
         return found
 
     def of_f(self) -> tuple[Float[np.ndarray, "k m"], Float[np.ndarray, "k m"]]:

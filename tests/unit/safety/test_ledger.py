@@ -103,6 +103,9 @@ def test_what_a_scout_adds_is_that_the_center_keeps_the_limits_and_the_lottery_d
     found = beliefs.model.expect(Z).added_to(beliefs.model.expect(z[None]), share)
     assert found.max() > 0.03
 
+    at_least = beliefs.model.expect(Z).added_at_least(beliefs.model.expect(z[None]), share)
+    assert (at_least <= found + 1e-9).all()
+
     def breaks(m: np.ndarray) -> np.ndarray:
         return (m[:, :1] <= 1) & ((1 - share) * m[:, :1] + share * m[:, 1:] > 1)
 
