@@ -189,7 +189,7 @@ class Expected:
         """
         at, own = centers.at, self.at
         prior = matern(np.sqrt(((self.Z - centers.Z) ** 2).sum(axis=1)))  # (q, m)
-        by_process = own.explained.reshape(-1, *self.cross.shape)  # (p, q, m, n)
+        by_process = own.explained.reshape(len(own.means) // len(LENGTHS), *self.cross.shape)  # (p, q, m, n)
         covariance = (prior - np.einsum("pqmn,qmn->pqm", by_process, centers.cross)).reshape(own.means.shape)
         # Nodes end where the center breaks the limit: across that edge the sum would depend on where they fall.
         half = 0.5 * (np.clip((PRIOR_MEAN - at.means) / at.sds, -_FAR, _FAR) + _FAR)[..., None]

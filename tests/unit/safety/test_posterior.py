@@ -126,6 +126,15 @@ def moments(of: Sums, asked: int | None, at: np.ndarray) -> tuple[np.ndarray, np
     return Reward(of, asked).moments(at, kernels(at, of.X))
 
 
+def test_before_the_first_episode_a_lottery_has_a_risk_too() -> None:
+    nothing = Sums(np.empty((0, 2)), np.empty(0), np.empty((0, 2)), np.empty((0, 2)))
+    found = Model.given(nothing, [3.0], 0).expect(Z)
+    added = found.added_to(found.rows(np.array([0])), 0.2)
+    assert added[0] == pytest.approx(0.0, abs=1e-6)  # with itself
+    assert (added[1:] > 0.01).all()
+    assert (found.rows(np.array([0])).risks() == 0.5).all()
+
+
 def test_before_the_first_episode_the_reward_is_the_one_asked_for_and_of_knobs_nothing_is_known() -> None:
     nothing = Sums(np.empty((0, 2)), np.empty(0), np.empty((0, 2)), np.empty((0, 2)))
     mean, sd = moments(nothing, 0, Z)
