@@ -244,7 +244,8 @@ def _scout(beliefs: Beliefs, rng: np.random.Generator, center: Point, room: floa
         points = tuple(problem.targets[j] for j in np.flatnonzero(near))
     else:  # steps of all lengths; with many axes most would be long otherwise
         steps = rng.uniform(-SCOUT_REACH, SCOUT_REACH, (CANDIDATES, len(z))) * np.sqrt(rng.random((CANDIDATES, 1)))
-        points = problem.raw(np.clip(z + steps, 0.0, 1.0))
+        drawn = np.clip(z + steps, 0.0, 1.0)
+        points = problem.raw(drawn[(drawn != z).any(axis=1)])  # at a corner of the box, many would be the center itself
     if not points:
         return None, 0.0, -np.inf
     far = beliefs.expect(points)

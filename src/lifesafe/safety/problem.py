@@ -157,6 +157,16 @@ class Problem:
         return np.array([axis.high - axis.low for axis in self._axes])
 
     @cached_property
+    def asked_reward(self) -> tuple[int, float, float] | None:
+        """The axis that asks for a reward, and what its ends ask for, as shares of the range of rewards."""
+        if "reward" not in self.names:
+            return None
+        assert self.rewards is not None
+        number, (low, high) = self.names.index("reward"), self.rewards
+        axis, length = self._axes[number], high - low
+        return number, (axis.low - low) / length, (axis.high - low) / length
+
+    @cached_property
     def listed(self) -> Float[np.ndarray, "n d"] | None:
         """The only targets there are, every axis from 0 to 1; none if any in the box may be asked for."""
         return None if self.targets is None else self.scaled(self.targets)

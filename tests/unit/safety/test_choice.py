@@ -11,7 +11,7 @@ import pytest
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import events as e
 from lifesafe.returns import Returns
-from lifesafe.safety import Problem, SafeOptimizer
+from lifesafe.safety import Problem, SafeOptimizer, choice
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.choice import Choice, Done, choose, forecasts
 from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES
@@ -289,3 +289,9 @@ def test_a_search_without_risk_left_repeats_what_has_paid_or_stops() -> None:
         assert (found.targets, found.charge, found.paid) == ((start,), 0.0, ())
     else:
         assert found.why == "no target that may be tried can earn 1% of the reward range more"
+
+
+def test_a_scout_is_not_its_center_at_a_corner_of_the_box() -> None:
+    beliefs = run(SafeOptimizer(problem()), plain, trials=3).beliefs
+    scout, added, _ = choice._scout(beliefs, np.random.default_rng(0), (400.0, 0.0), room=0.0)
+    assert (scout, added) == (None, 0.0)  # the corner itself would add no risk, so it would always fit

@@ -12,12 +12,13 @@ from lifesafe.safety.process import kernels
 from unit.safety.machines import sums
 
 SEEN = {(0.2, 0.1): [0.0, 0.4, 0.2, 0.4] * 5, (0.5, 0.4): [0.5, 1.0, 0.3, 0.2] * 3, (0.6, 0.7): [1.2, 1.9, 0.8]}
+ASKED = (0, 0.0, 1.0)  # the first axis asks for rewards, and runs over their whole range
 Z = np.array([[0.2, 0.1], [0.4, 0.3], [0.6, 0.7], [0.9, 0.9]])
 
 
 def model(s: float = 3.0) -> Model:
     """Return what episodes with one cost say."""
-    return Model.given(sums(SEEN), [s], 0)
+    return Model.given(sums(SEEN), [s], ASKED)
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,7 @@ def two_costs(second: float | None = 5.0) -> Model:
     one = sums(SEEN)
     totals = np.column_stack([one.totals, 2 * one.totals[:, 1]])
     return Model.given(
-        Sums(one.X, one.episodes, totals, np.column_stack([one.squares, 4 * one.squares[:, 1]])), [3.0, second], 0
+        Sums(one.X, one.episodes, totals, np.column_stack([one.squares, 4 * one.squares[:, 1]])), [3.0, second], ASKED
     )
 
 
@@ -104,7 +105,7 @@ def test_the_dispersion_is_that_of_the_costs() -> None:
     rng = np.random.default_rng(0)
     for phi in (0.2, 0.8):
         seen = {(x, 0.5): (phi * rng.poisson(0.6 / phi, 80)).tolist() for x in (0.1, 0.5, 0.9)}
-        (cost,) = Model.given(sums(seen), [5.0], 0).costs
+        (cost,) = Model.given(sums(seen), [5.0], ASKED).costs
         assert cost is not None
         assert cost.phi == pytest.approx(phi, rel=0.35)
 
@@ -122,7 +123,7 @@ def rewarded(rewards: dict[tuple[float, ...], list[float]]) -> Sums:
     return Sums(np.array(list(rewards)), n, totals, squares)
 
 
-def moments(of: Sums, asked: int | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def moments(of: Sums, asked: tuple[int, float, float] | None, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return Reward(of, asked).moments(at, kernels(at, of.X))
 
 
@@ -137,7 +138,7 @@ def test_before_the_first_episode_a_lottery_has_a_risk_too() -> None:
 
 def test_before_the_first_episode_the_reward_is_the_one_asked_for_and_of_knobs_nothing_is_known() -> None:
     nothing = Sums(np.empty((0, 2)), np.empty(0), np.empty((0, 2)), np.empty((0, 2)))
-    mean, sd = moments(nothing, 0, Z)
+    mean, sd = moments(nothing, ASKED, Z)
     np.testing.assert_allclose(mean, Z[:, 0])
     np.testing.assert_allclose(sd, 0.2)
     mean, sd = moments(nothing, None, Z)
@@ -145,9 +146,15 @@ def test_before_the_first_episode_the_reward_is_the_one_asked_for_and_of_knobs_n
     np.testing.assert_allclose(sd, 0.5)
 
 
+def test_rewards_beyond_what_can_be_asked_for_do_not_move_the_prior() -> None:
+    nothing = Sums(np.empty((0, 2)), np.empty(0), np.empty((0, 2)), np.empty((0, 2)))
+    mean, _ = moments(nothing, (0, 0.25, 0.75), Z)
+    np.testing.assert_allclose(mean, 0.25 + 0.5 * Z[:, 0])
+
+
 def test_rewards_that_came_move_the_mean_there_and_nearby() -> None:
     seen = rewarded({(0.2, 0.1): [0.5, 0.52, 0.48] * 5})
-    mean, sd = moments(seen, 0, np.array([[0.2, 0.1], [0.25, 0.1], [1.0, 1.0]]))
+    mean, sd = moments(seen, ASKED, np.array([[0.2, 0.1], [0.25, 0.1], [1.0, 1.0]]))
     assert mean[0] == pytest.approx(0.5, abs=0.01)
     assert 0.45 < mean[1] < 0.6  # asked for 0.25, and the neighbor gave 0.3 more
     assert sd[0] < 0.01 < sd[1] < 0.05 < sd[2] < 0.2
@@ -172,6 +179,6 @@ def test_the_reward_is_that_of_a_process_with_the_noise_of_its_episodes() -> Non
         return 0.2**2 * (1 + r + r**2 / 3) * np.exp(-r)
 
     gain = kernel(Z, X) @ np.linalg.inv(kernel(X, X) + np.diag(noise / n))
-    mean, sd = moments(rewarded(seen), 0, Z)
+    mean, sd = moments(rewarded(seen), ASKED, Z)
     np.testing.assert_allclose(mean, Z[:, 0] + gain @ (means - X[:, 0]), rtol=1e-4)
     np.testing.assert_allclose(sd, np.sqrt(0.2**2 - (gain * kernel(Z, X)).sum(axis=1)), rtol=1e-3)

@@ -292,3 +292,15 @@ def test_logs_need_one_limit_for_each_cost() -> None:
 def test_logs_of_something_else_are_refused() -> None:
     with pytest.raises(TrialError, match="Episodes are given as Returns"):
         Problem.from_returns([None] * 12, limits=LIMIT)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "share"), [(None, (0, 0.0, 1.0)), ((0.0, 800.0), (0, 0.0, 0.5)), ((-400.0, 400.0), (0, 0.5, 1.0))]
+)
+def test_a_reward_is_expected_where_it_is_asked_for_whatever_the_range_of_rewards(
+    rewards: tuple[float, float] | None, share: tuple[int, float, float]
+) -> None:
+    found = Problem(axes={"reward": (0, 400), "cost": (0, 60)}, starts=[Returns(100, 0)], limits=20, rewards=rewards)
+    assert found.asked_reward == share
+    knobs = Problem(axes={"speed": (0, 2)}, starts=[{"speed": 0.5}], limits=20, rewards=(0, 900))
+    assert knobs.asked_reward is None
