@@ -81,7 +81,7 @@ class Beliefs:
     @cached_property
     def model(self) -> Model:
         """What is known of all mean returns: rewards as shares of their range, costs in limits."""
-        limits, names, (low, high) = self.problem.limits, self.problem.names, self.problem.rewards  # type: ignore[misc]  # made so by the problem
+        limits, (low, high) = self.problem.limits, self.problem.rewards  # type: ignore[misc]  # made so by the problem
         shift, scale = np.array([low, *np.zeros(len(limits))]), np.array([high - low, *limits])
         n = np.array([own.episodes for own in self.own.values()], dtype=np.float64)
         totals = np.array([own.totals for own in self.own.values()]).reshape(len(n), len(scale))
