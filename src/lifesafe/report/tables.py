@@ -107,7 +107,7 @@ def _means(reading: Reading, tried: Tried, *, several: bool) -> Iterator[str]:
 def _result(reading: Reading, tried: Tried) -> str:
     if tried.dropped:
         return "dropped, never run"
-    if tried.is_open:
+    if not tried.told_at:
         return "under way"
     if tried.retracted is not None:
         return "retracted, told anew" if tried.told else "retracted"
