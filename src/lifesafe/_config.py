@@ -8,6 +8,7 @@ another default has a word for it, "free", say.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import functools
 import hashlib
@@ -46,8 +47,10 @@ def to_plain(config: Any) -> dict[str, Any]:
     Raises:
         ConfigError: If a field holds a value that `from_plain` would refuse.
     """
-    typed = _converted(type(config), msgspec.to_builtins(config, enc_hook=_plain), type(config).__name__)
-    plain: dict[str, Any] = _plain(msgspec.to_builtins(typed))
+    # Not to_builtins(config): msgspec leaves out fields that it has itself filled with their default.
+    given = msgspec.to_builtins(dataclasses.asdict(config), enc_hook=_plain)
+    typed = _converted(type(config), given, type(config).__name__)
+    plain: dict[str, Any] = _plain(msgspec.to_builtins(dataclasses.asdict(typed)))
     return plain
 
 

@@ -156,6 +156,11 @@ def test_a_config_with_a_wrong_value_inside_is_not_stored() -> None:
         to_plain(Config(width="x"))  # type: ignore[arg-type]
 
 
+def test_defaults_that_were_left_out_are_written_with_the_rest() -> None:
+    assert to_plain(from_plain(Config, {})) == to_plain(Config())
+    assert to_plain(from_plain(Config, {"rate": {"start": 0.5}})) == to_plain(Config(rate=Rate(start=0.5)))
+
+
 def test_equal_configs_have_equal_fingerprints() -> None:
     assert Config(dropout=0, scales=(1, 2), shift=-0.0) == Config(dropout=0.0)
     left = fingerprint(to_plain(Config(dropout=0, scales=(1, 2), shift=-0.0)))
