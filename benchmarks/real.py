@@ -39,6 +39,7 @@ from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import JOURNAL, read_records
 from lifesafe.lab.benchmark.suite import PLS, Job, load_suite
 from lifesafe.life import Lifetime, Search
+from lifesafe.life import Plan as LifePlan
 from lifesafe.policies import CDTConfig, LearnerConfig, load, train
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
@@ -122,7 +123,8 @@ def searched(place: Place, plan: Plan, limit: float) -> dict[str, Any]:
         shutil.copytree(place.directory / "policy", directory / ".policy", dirs_exist_ok=True)
         (directory / ".policy").rename(directory / "policy")
     search, task = plan.search(limit, place.start), place.task.with_limits(limit)
-    with Lifetime.open(directory, task, place.config, data=place.dataset, seed=place.seed, search=search) as life:
+    begun = LifePlan(task=task, method=place.config, search=search, seed=place.seed)
+    with Lifetime.open(directory, begun, data=place.dataset) as life:
         ended = None
         try:
             life.optimize()

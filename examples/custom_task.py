@@ -9,7 +9,7 @@ import numpy as np
 
 from lifesafe.data.recorder import Recorder
 from lifesafe.lab.baselines import RvSConfig
-from lifesafe.life import Lifetime
+from lifesafe.life import Lifetime, Plan
 from lifesafe.systems import Task
 
 
@@ -61,7 +61,7 @@ def logs(episodes=600):
 if __name__ == "__main__":
     data = logs()
     print(data.summary(cart.limits))
-    with Lifetime.open("runs/cart", cart, RvSConfig(steps=2000), data=data) as life:
+    with Lifetime.open("runs/cart", Plan(task=cart, method=RvSConfig(steps=2000)), data=data) as life:
         life.train()
         print(life.optimize())
         served = list(life.operate(50))

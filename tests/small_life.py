@@ -5,7 +5,7 @@ from typing import Any
 
 from lifesafe.data import Dataset
 from lifesafe.lab.baselines import RvSConfig
-from lifesafe.life import Lifetime, Search
+from lifesafe.life import Lifetime, Plan, Search
 from lifesafe.systems import task
 
 CONFIG = RvSConfig(steps=500, batch=256, width=32, dropout=0.0, held_out=0.0)
@@ -22,5 +22,6 @@ def data() -> Dataset:
 
 def small_life(directory: Path, limit: float = 20.0, **changes: Any) -> Lifetime:
     """Open a life that takes seconds, of a seed whose policy has a safe target: so short a training often has none."""
-    settings: dict[str, Any] = {"data": data(), "search": SEARCH, "seed": 2, **changes}
-    return Lifetime.open(directory, task("PointCircle", limits=limit), CONFIG, **settings)
+    logs = changes.pop("data", None) or data()
+    settings = {"task": task("PointCircle", limits=limit), "method": CONFIG, "search": SEARCH, "seed": 2, **changes}
+    return Lifetime.open(directory, Plan(**settings), data=logs)

@@ -124,7 +124,7 @@ def run(
     if "help" in settings:
         print(settings_help(config))
         return OK
-    from lifesafe.life import Lifetime, Search
+    from lifesafe.life import Lifetime, Plan, Search
 
     search = Search(
         delta=delta,
@@ -133,13 +133,11 @@ def run(
         incident=incident_of(incident),
         episodes=episodes,
         start=start,
-        level=level,
     )
+    plan = Plan(task=known, method=config, search=search, level=level, seed=seed)
     directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{method}-{seed}"
     say(f"Run: {directory}")
-    with Lifetime.open(
-        directory, known, config, data=_given(known, data), seed=seed, search=search, workers=workers
-    ) as life:
+    with Lifetime.open(directory, plan, data=_given(known, data), workers=workers) as life:
         code = _conclude(life, _live(life, operate, plain=plain, device=device), json)
     if not json:
         print(f"For its report: lifesafe report {shlex.quote(str(directory))}")
@@ -181,13 +179,14 @@ def demo(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the outcome as JSON.
     """
-    from lifesafe.life import Lifetime, Search
+    from lifesafe.life import Lifetime, Plan, Search
     from lifesafe.policies import CDTConfig
 
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
-    known, search = find_task("PointCircle", limits=limit), Search(delta=delta, start="calm")
+    search = Search(delta=delta, start="calm")
+    plan = Plan(task=find_task("PointCircle", limits=limit), method=config, search=search, seed=seed)
     say(f"Run: {out}")
-    with Lifetime.open(out, known, config, data=known.dataset(), seed=seed, search=search, workers=workers) as life:
+    with Lifetime.open(out, plan, workers=workers) as life:
         rows = _live(life, 100, plain=True)
         code = _conclude(life, rows, json)
     path = out / "report.html"
@@ -350,9 +349,13 @@ def _search(life: Lifetime) -> None:
 
         if optimizer.done is None and optimizer.held is None:
             told(optimizer.beliefs.searched, _heading(optimizer))
+        trials = len(optimizer.trials)
 
-        def on_episodes(optimizer: SafeOptimizer, done: int, asked: int) -> None:
-            told(optimizer.history.searched - before + done, "" if asked else _line(optimizer))
+        def on_episodes(state: Progress) -> None:
+            nonlocal trials
+            line = _line(optimizer) if len(optimizer.trials) > trials else ""
+            trials = len(optimizer.trials)
+            told(state.done - before, line)
 
         with suppress(NoSafeTargetError):  # `_conclude` says why the search is over
             life.optimize(on_episodes)

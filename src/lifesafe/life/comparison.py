@@ -109,7 +109,7 @@ def plain_row(life: Lifetime, episodes: int = _EPISODES) -> Row:
     """
     problem = life.optimizer.problem
     target = Returns(float(problem.low[0] + problem.extents[0]), problem.limits)
-    seeds = [integer(life.seed, "plain", episode) for episode in range(episodes)]
+    seeds = [integer(life.plan.seed, "plain", episode) for episode in range(episodes)]
     returns = returns_array(life.evaluator.run([target] * episodes, seeds).returns)
     ended = _count_ended(life, returns)
     return _row(life, "plain (R_max, limit)", target, returns.mean(axis=0).tolist(), episodes, ended)

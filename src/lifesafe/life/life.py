@@ -7,7 +7,7 @@ is remembered, so there is nothing to get out of step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -17,27 +17,24 @@ from lifesafe._config import from_plain, to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.errors import ConfigError, DatasetError, TrialError
-from lifesafe.interfaces import Policy
+from lifesafe.interfaces import Policy, Report
 from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.life import manifest as manifests
-from lifesafe.life.search import Search
-from lifesafe.life.trials import asked, run_trial
+from lifesafe.life.plan import Plan
+from lifesafe.life.trials import asked, run_trial, searched
 from lifesafe.operation import Alarm, Operation
 from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
-from lifesafe.policies.checkpoint import config_class, kind_of_config
-from lifesafe.policies.learner import LearnerConfig
 from lifesafe.policies.training import trained_as
 from lifesafe.policies.training_state import Identity
 from lifesafe.preparation.limits import change_limits
-from lifesafe.returns import Returns
+from lifesafe.returns import Returns, per_cost
 from lifesafe.safety import Problem, Recommendation, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
 from lifesafe.safety.beliefs import opened_problem
-from lifesafe.safety.problem import Target, floats
-from lifesafe.systems import Evaluator, Task, check_costs, from_recipe, recipe
-from lifesafe.systems import task as find_task
+from lifesafe.safety.problem import Target
+from lifesafe.systems import Evaluator, Task, check_costs
 
 _CHUNK = 10  # episodes of operation that run side by side
 
@@ -80,19 +77,8 @@ class Lifetime:
     Made by `Lifetime.open`.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        task: Task,
-        config: LearnerConfig,
-        *,
-        data: Dataset | Path | None,
-        seed: int,
-        search: Search,
-        workers: int,
-    ) -> None:
-        self.directory, self.task, self.config, self.seed = directory, task, config, seed
-        self.search = search
+    def __init__(self, directory: Path, plan: Plan, data: Dataset | Path | None, workers: int) -> None:
+        self.directory, self.plan = directory, plan
         self._data, self._workers = data, workers
         self._fingerprint: str | None = None
         self._policy: Policy | None = None
@@ -103,12 +89,9 @@ class Lifetime:
     def open(
         cls,
         directory: str | Path,
-        task: Task | None = None,
-        config: LearnerConfig | None = None,
+        plan: Plan | None = None,
         *,
         data: Dataset | str | Path | None = None,
-        seed: int | None = None,
-        search: Search | None = None,
         workers: int = 0,
     ) -> Self:
         """Begin a life in a directory, or go on with the one there.
@@ -118,15 +101,12 @@ class Lifetime:
 
         Args:
             directory: Where everything is kept.
-            task: What to do, and under which limits.
-            config: The method that trains the policy, and its settings: `CDTConfig()` unless given.
+            plan: What to do, and all settings.
             data: The logs: a dataset, or a file in DSRL's layout; the task's own data unless given.
-            seed: Decides everything that is random; 0 unless given.
-            search: How the target is searched, and what is promised on the way: `Search()` unless given.
             workers: Processes that run episodes; 0 for none but this one.
 
         Raises:
-            ConfigError: If there is no run and no task is given, the run was begun otherwise, or the policy in the
+            ConfigError: If there is no run and no plan is given, the run was begun otherwise, or the policy in the
                 directory was trained otherwise.
             CheckpointError: If that policy does not say how it was trained.
             DatasetError: If the logs are too few to search by, none keeps the limits, or a step in them costs less
@@ -135,42 +115,34 @@ class Lifetime:
         """
         directory = Path(directory)
         recorded = manifests.read_manifest(directory)
-        known = None
         if recorded is not None:
-            known = recorded["data"]["fingerprint"]
-            task, config = task or _task_of(recorded, directory), config or _config_of(recorded)
+            plan = plan or Plan.from_plain(recorded, str(directory / manifests.NAME))
             data = data if data is not None else recorded["data"].get("file")
-            seed = recorded["run"]["seed"] if seed is None else seed
-            search = search or from_plain(Search, recorded["search"], manifests.NAME)
-        if task is None and (directory / JOURNAL).exists():
+        if plan is None and (directory / JOURNAL).exists():
             raise ConfigError(
                 f"The run in {directory} was begun by `lifesafe ask` or SafeOptimizer, and knows no environment to run"
                 " episodes in. Go on with `lifesafe ask` and `lifesafe tell`, or in Python: SafeOptimizer.change_limits"
                 " for other limits, Operation to serve its best target."
             )
-        if task is None:
-            raise ConfigError(f"There is no run in {directory}; give a task to begin one.")
-        if config is None:
-            from lifesafe.policies import CDTConfig
-
-            config = CDTConfig()
-        life = cls(
-            directory,
-            task,
-            config,
-            data=Path(data) if isinstance(data, str) else data,
-            seed=0 if seed is None else seed,
-            search=(search or Search()).for_costs(len(task.limits)),
-            workers=workers,
-        )
-        life._fingerprint = known or life._dataset().fingerprint
+        if plan is None:
+            raise ConfigError(f"There is no run in {directory}; give a plan to begin one.")
+        life = cls(directory, plan, Path(data) if isinstance(data, str) else data, workers)
         if recorded is None:  # what cannot be searched is refused now, and not after hours of training
+            life._fingerprint = life._dataset().fingerprint
             life._check_record(life._problem())
-            check_costs(task)
+            check_costs(plan.task)
             life._check_policy()
-        manifests.begin(directory, life._manifest())
+        else:
+            life._fingerprint = recorded["data"]["fingerprint"]
+        file = None if life._data is None or isinstance(life._data, Dataset) else str(life._data)
+        manifests.begin(directory, plan.to_plain() | {"data": {"file": file, "fingerprint": life._fingerprint}})
         life._check_policy()
         return life
+
+    @property
+    def task(self) -> Task:
+        """What to do, and under which limits."""
+        return self.plan.task
 
     @property
     def phase(self) -> Phase:
@@ -214,21 +186,20 @@ class Lifetime:
                 self._policy = load(self.directory / "policy")
             else:
                 self._policy = train(
-                    self.config,
+                    self.plan.method,
                     self._dataset(),
-                    seed=self.seed,
+                    seed=self.plan.seed,
                     directory=self.directory,
                     progress=progress,
                     **options,
                 )
         return self._policy
 
-    def optimize(self, progress: Callable[[SafeOptimizer, int, int], None] | None = None) -> Recommendation | None:
+    def optimize(self, progress: Report | None = None) -> Recommendation | None:
         """Try targets until the search is done or held, and return the one to operate; none if none is fit for it.
 
         Args:
-            progress: Called with the optimizer and, within a trial, the episodes done and asked for; 0 and 0 when a
-                trial has been told.
+            progress: Called within a trial, and after it was told, with the episodes that were searched in all.
 
         Raises:
             NoSafeTargetError: If every start has failed.
@@ -236,16 +207,9 @@ class Lifetime:
         evaluator, optimizer = self.evaluator, self.optimizer
         self._operation().settle()  # what an alarm has shown decides what is tried
         while trial := optimizer.ask():
-            episodes = run_trial(
-                evaluator,
-                optimizer,
-                trial,
-                self.seed,
-                None if progress is None else lambda done, asked: progress(optimizer, done, asked),
-            )
-            optimizer.tell(trial, episodes)
+            optimizer.tell(trial, run_trial(evaluator, optimizer, trial, self.plan.seed, progress))
             if progress is not None:
-                progress(optimizer, 0, 0)
+                progress(searched(optimizer))
         return optimizer.best
 
     def change_limits(self, limits: float | Sequence[float]) -> None:
@@ -258,7 +222,7 @@ class Lifetime:
             NoSafeTargetError: If no target that was tried is known to keep the new limits.
             TrialError: If a trial is open.
         """
-        values = floats(limits)
+        values = per_cost("limits", limits)
         if len(values) != len(self.task.limits):
             raise ConfigError(f"Got {len(values)} limits for {len(self.task.limits)} costs; give one limit per cost.")
         if values != self.optimizer.problem.limits:
@@ -288,7 +252,7 @@ class Lifetime:
         while operation.target is not None and left != 0:
             count = together if left is None else min(together, left)
             first, target = operation.episodes, asked(operation.target)
-            seeds = [integer(self.seed, "operate", first + i) for i in range(count)]
+            seeds = [integer(self.plan.seed, "operate", first + i) for i in range(count)]
             returns = self.evaluator.run([target] * count, seeds).returns
             verdict = operation.tell(returns)
             left = None if left is None else left - count
@@ -305,7 +269,7 @@ class Lifetime:
     def evaluator(self) -> Evaluator:
         """Runs episodes of the trained policy, ended where the search says so."""
         if self._evaluator is None:
-            stop_at = self.search.stop_at
+            stop_at = self.plan.search.stop_at
             self._evaluator = Evaluator(self.train(), self.task, workers=self._workers, stop_at=stop_at)
         return self._evaluator
 
@@ -330,10 +294,11 @@ class Lifetime:
         if not self._has_policy():
             return
         assert self._fingerprint is not None
-        own = Identity(type(self.config).__name__, to_plain(self.config), self._fingerprint, self.seed)
+        method = self.plan.method
+        own = Identity(type(method).__name__, to_plain(method), self._fingerprint, self.plan.seed)
         trained = trained_as(self.directory)
         if trained.method == own.method:  # settings that came later have their defaults there
-            config = to_plain(from_plain(type(self.config), trained.config, str(self.directory / "policy")))
+            config = to_plain(from_plain(type(method), trained.config, str(self.directory / "policy")))
             trained = replace(trained, config=config)
         own.check(trained.plain(), self.directory / "policy")
 
@@ -348,10 +313,10 @@ class Lifetime:
             )
 
     def _operation(self) -> Operation:
-        return Operation(self.optimizer, self.search.level)
+        return Operation(self.optimizer, self.plan.level)
 
     def _problem(self) -> Problem:
-        return self.search.problem(self.task, self._dataset(), relabeled=_relabels(self.config), seed=self.seed)
+        return self.plan.problem(self._dataset())
 
     def _dataset(self) -> Dataset:
         if not isinstance(self._data, Dataset):
@@ -363,53 +328,3 @@ class Lifetime:
                 f" {self._data.fingerprint[:8]}. Give the original data, or another directory."
             )
         return self._data
-
-    def _manifest(self) -> dict[str, Any]:
-        file = None if self._data is None or isinstance(self._data, Dataset) else str(self._data)
-        return {
-            "run": {
-                "task": self.task.name,
-                "limits": list(self.task.limits),
-                "horizon": self.task.horizon,
-                "largest_costs": list(self.task.largest_costs),
-                "seed": self.seed,
-            },
-            **_environment(self.task),
-            "search": to_plain(self.search),
-            "data": {"file": file, "fingerprint": self._fingerprint},
-            "policy": {"kind": kind_of_config(self.config), "config": to_plain(self.config)},
-        }
-
-
-def _environment(task: Task) -> dict[str, Any]:
-    made = recipe(task)
-    return {} if made is None else {"environment": made}
-
-
-def _relabels(config: LearnerConfig) -> bool:
-    """Return whether a policy learns from relabeled episodes to keep the cost when asked for all reward at none.
-
-    OSRL's rule relabels hardly any of a few hundred episodes.
-    """
-    from lifesafe.policies import CDTConfig
-
-    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0 and config.augmentation.rule == "front"
-
-
-def _task_of(recorded: Mapping[str, Any], directory: Path) -> Task:
-    limits = tuple(recorded["run"]["limits"])
-    if "environment" in recorded:
-        return from_recipe(recorded["environment"], limits)
-    try:
-        return find_task(recorded["run"]["task"], limits=limits)
-    except LookupError as error:
-        raise ConfigError(
-            f"The run in {directory} is about the task {recorded['run']['task']!r}, which is not registered here;"
-            " give the task, or register it first."
-        ) from error
-
-
-def _config_of(recorded: Mapping[str, Any]) -> LearnerConfig:
-    cls = config_class(recorded["policy"]["kind"])
-    config: LearnerConfig = from_plain(cls, recorded["policy"]["config"], manifests.NAME)
-    return config

@@ -17,8 +17,8 @@ from lifesafe.errors import ConfigError
 
 NAME = "run.toml"
 _NEEDED = {
-    "run": ("task", "limits", "horizon", "largest_costs", "seed"),
-    "search": ("delta", "promise", "episodes", "start", "level"),
+    "run": ("task", "limits", "horizon", "largest_costs", "level", "seed"),
+    "search": ("delta", "promise", "episodes", "start"),
     "data": ("fingerprint",),
     "policy": ("kind", "config"),
 }

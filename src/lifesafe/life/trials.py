@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from lifesafe._random import integer
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Progress, Report
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer, Trial
 from lifesafe.safety.ledger import EPISODES
@@ -19,7 +19,7 @@ def run_trial(
     optimizer: SafeOptimizer,
     trial: Trial,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | None = None,
 ) -> list[Returns]:
     """Return what the episodes of a trial returned; the same ones whenever it is run again.
 
@@ -30,7 +30,7 @@ def run_trial(
         optimizer: What asked for the trial.
         trial: What to try.
         seed: Seed of the run.
-        progress: Called with the episodes done and those asked for.
+        progress: Called with the episodes that were searched in all.
     """
     targets = [asked(target) for target in trial.targets]
     seeds = [integer(seed, "trial", trial.number, episode) for episode in range(trial.episodes)]
@@ -39,8 +39,14 @@ def run_trial(
         now = slice(len(returns), len(returns) + chunk)
         returns += evaluator.run(targets[now], seeds[now]).returns
         if progress is not None:
-            progress(len(returns), trial.episodes)
+            progress(searched(optimizer, len(returns)))
     return returns
+
+
+def searched(optimizer: SafeOptimizer, more: int = 0) -> Progress:
+    """Return how far a search has come, so many episodes into its next trial."""
+    figures = {"trials": float(len(optimizer.trials))}
+    return Progress("episodes", optimizer.history.searched + more, optimizer.problem.episodes, figures=figures)
 
 
 def asked(target: Target) -> Returns:

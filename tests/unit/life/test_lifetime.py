@@ -12,17 +12,17 @@ import pytest
 import own_machine
 from lifesafe.data.relabel import AugmentationConfig
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError, JournalError, NoSafeTargetError, TrialError
+from lifesafe.interfaces import Progress
 from lifesafe.journal import JOURNAL, Record, read_records
 from lifesafe.journal import events as e
 from lifesafe.lab.baselines import RvSConfig
-from lifesafe.life import Lifetime, Phase, Search
-from lifesafe.life.life import _relabels
+from lifesafe.life import Lifetime, Phase, Plan, Search
+from lifesafe.life.plan import relabels
 from lifesafe.policies import CDTConfig, load, save, train
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
-from lifesafe.systems import task
-from lifesafe.systems.any_environment import task_from_id
+from lifesafe.systems import task, task_from_id
 from logs import by_luck
 from small_life import CONFIG, data, small_life
 
@@ -71,7 +71,7 @@ def copied(lived: Path, place: Path) -> Path:
 
 def search_of(directory: Path) -> Search:
     with Lifetime.open(directory) as life:
-        return life.search
+        return life.plan.search
 
 
 def events(directory: Path) -> list[tuple[int, e.Event]]:
@@ -103,8 +103,8 @@ def test_a_life_that_stops_after_every_trial_and_batch_takes_the_same_decisions(
     shutil.copytree(lived / "policy", tmp_path / "policy")
     search, told = search_of(copied(lived, tmp_path / "copy")), 0
 
-    def stop(optimizer: SafeOptimizer, done: int, asked: int) -> None:
-        if (done, asked) == (0, 0):
+    def stop(state: Progress) -> None:
+        if life.optimizer.history.open is None:
             raise KeyboardInterrupt
 
     while told < 100:
@@ -125,9 +125,11 @@ def test_a_life_that_stops_within_a_trial_runs_that_trial_again(lived: Path, tmp
     shutil.copytree(lived / "policy", tmp_path / "policy")
     search, left = search_of(copied(lived, tmp_path / "copy")), 3
 
-    def stop(optimizer: SafeOptimizer, done: int, asked: int) -> None:
+    def stop(state: Progress) -> None:
         nonlocal left
-        if asked and len(optimizer.trials) >= 3 - left:  # once within each of the first trials
+        if (
+            life.optimizer.history.open is not None and state.figures["trials"] >= 3 - left
+        ):  # once within each of the first trials
             left -= 1
             raise KeyboardInterrupt
 
@@ -148,7 +150,8 @@ def test_every_episode_ends_at_the_stop(lived: Path) -> None:
 
 def test_a_life_goes_on_from_its_directory_alone(lived: Path, tmp_path: Path) -> None:
     with Lifetime.open(copied(lived, tmp_path)) as life:
-        assert (life.phase, life.task.name, life.seed, life.config) == (Phase.OPERATE, "PointCircle", 2, CONFIG)
+        plan = Plan(task=task("PointCircle"), method=CONFIG, search=life.plan.search, seed=2)
+        assert (life.phase, life.plan) == (Phase.OPERATE, plan)
         (served,) = life.operate(1)
         assert served.episode == SERVED + 1
         assert served.next_target == served.target
@@ -186,8 +189,9 @@ def test_an_alarm_stands_on_the_last_episode_of_its_batch_and_the_life_falls_bac
 
 
 def test_nothing_is_operated_while_a_newcomer_that_the_account_pays_for_is_out(tmp_path: Path) -> None:
-    def stop(optimizer: SafeOptimizer, done: int, asked: int) -> None:
-        if asked and optimizer.history.open.asked.stage in NEWCOMERS:  # type: ignore[union-attr]
+    def stop(state: Progress) -> None:
+        opened = life.optimizer.history.open
+        if opened is not None and opened.asked.stage in NEWCOMERS:
             raise KeyboardInterrupt
 
     with small_life(tmp_path, search=SEARCHES["total"]) as life:
@@ -219,22 +223,13 @@ def test_what_a_life_was_begun_with_cannot_be_changed(operated: Path) -> None:
         ({"search": SEARCHES["trial"]}, r"search.stop_at is \[40.0\] there, None here"),
         ({"search": SEARCHES["total"]}, "search.promise is 'trial' there, 'total' here"),
         ({"search": replace(SEARCHES["trial with a stop"], delta=0.05)}, "search.delta is 0.1 there, 0.05 here"),
+        ({"level": 0.05, **stop}, "run.level is 0.01 there, 0.05 here"),
+        ({"method": CDTConfig(), **stop}, "policy.kind is 'RvS' there, 'CDT' here"),
+        ({"task": replace(task("PointCircle"), horizon=100), **stop}, "run.horizon is 200 there, 100 here"),
+        ({"task": replace(task("PointCircle"), largest_costs=(2.0,)), **stop}, "run.largest_costs is"),
     ):
         with pytest.raises(ConfigError, match=complaint):
             small_life(operated, **change)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"policy.kind is 'RvS' there, 'CDT' here"):
-        Lifetime.open(operated, config=CDTConfig())
-
-
-@pytest.mark.parametrize(
-    ("change", "complaint"),
-    [({"horizon": 100}, "run.horizon is 200 there, 100 here"), ({"largest_costs": (2.0,)}, "run.largest_costs is")],
-)
-def test_a_life_goes_on_with_the_horizon_and_the_largest_costs_it_was_begun_with(
-    operated: Path, change: dict[str, Any], complaint: str
-) -> None:
-    with pytest.raises(ConfigError, match=complaint):
-        Lifetime.open(operated, replace(task("PointCircle"), **change))
 
 
 def test_a_policy_of_another_training_is_not_taken_for_that_of_the_life(operated: Path, tmp_path: Path) -> None:
@@ -285,23 +280,16 @@ def test_a_life_has_one_writer(operated: Path, tmp_path: Path) -> None:
 
 
 def test_only_relabeled_costs_of_our_own_rule_are_begun_with() -> None:
-    assert _relabels(CDTConfig())
-    assert not _relabels(CDTConfig.osrl())
-    assert not _relabels(CDTConfig(augmentation=AugmentationConfig(fraction=0.0)))
-    assert not _relabels(CONFIG)
+    assert relabels(CDTConfig())
+    assert not relabels(CDTConfig.osrl())
+    assert not relabels(CDTConfig(augmentation=AugmentationConfig(fraction=0.0)))
+    assert not relabels(CONFIG)
 
 
-def test_a_life_needs_a_task_to_begin_and_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a task to begin one"):
+def test_a_life_needs_a_plan_to_begin_and_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a plan to begin one"):
         Lifetime.open(tmp_path / "nowhere")
     assert not (tmp_path / "nowhere").exists()
-
-
-def test_a_run_of_version_0_1_is_refused(operated: Path, tmp_path: Path) -> None:
-    life = copied(operated, tmp_path)
-    (life / "run.toml").write_text((life / "run.toml").read_text() + "\n[schedule]\ntrials = 30\n")
-    with pytest.raises(ConfigError, match=r"was begun by lifesafe 0\.1, which was never released; begin a new run\.$"):
-        Lifetime.open(life)
 
 
 # What cannot be begun is refused before anything is trained
@@ -346,7 +334,7 @@ def test_an_impossible_search_is_refused(tmp_path: Path, search: dict[str, Any],
 @pytest.mark.parametrize("level", [0.0, 1.0, float("nan")])
 def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
     with pytest.raises(ConfigError, match="level must lie between 0 and 1"):
-        Search(level=level)
+        Plan(task=task("PointCircle"), level=level)
 
 
 def test_logs_without_an_episode_that_keeps_the_limit_are_refused(tmp_path: Path) -> None:
@@ -375,9 +363,9 @@ def test_higher_limits_use_every_episode_again(lived: Path, tmp_path: Path) -> N
         assert life.optimizer.beliefs.admitted == frozenset()  # nothing is paid for under them
         best = life.optimize()
         assert life.optimizer.problem.limits == (25.0,)
-        assert life.optimizer.problem.stop_at == life.search.stop_at
+        assert life.optimizer.problem.stop_at == life.plan.search.stop_at
         assert len(life.optimizer.trials) > before
-        assert life.optimizer.history.searched - episodes <= life.search.episodes
+        assert life.optimizer.history.searched - episodes <= life.plan.search.episodes
         assert best is not None
         assert {tuple(each.next_target or ()) for each in life.operate(10)} == {best.point}
         assert life.optimizer.history.services[-1].serving.limits == (25.0,)
@@ -420,37 +408,13 @@ def test_impossible_limits_are_refused_and_change_nothing(operated: Path, tmp_pa
 # An environment of the user's own
 
 
-@pytest.fixture
-def belt(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    cost = getattr(request, "param", None)
-    config = RvSConfig(steps=300, batch=256, width=16, dropout=0.0, held_out=0.0)
-    search = Search(episodes=60, stop_at=10.0)
-    own = task_from_id(own_machine.ID, limits=5.0, cost=cost)
-    with Lifetime.open(tmp_path / "life", own, config, data=own_machine.logs(), search=search) as life:
-        life.optimize()
-        list(life.operate(10))
-    return tmp_path / "life"
-
-
-@pytest.mark.parametrize("belt", [None, "own_machine:spills"], indirect=True)
-def test_a_life_in_an_environment_of_ones_own_goes_on_from_its_directory(belt: Path, tmp_path: Path) -> None:
-    moved = belt.rename(tmp_path / "moved")
-    with Lifetime.open(moved) as life:
-        assert (life.task.name, life.task.limits, life.phase) == (own_machine.ID, (5.0,), Phase.OPERATE)
-        (served,) = life.operate(1)
-        assert served.episode == 11
-        life.change_limits(6.0)
-        life.optimize()
-        assert life.phase is Phase.OPERATE
-    SafeOptimizer.replay(records(moved))
-
-
 def test_a_cost_that_is_a_function_is_given_again(tmp_path: Path) -> None:
     own = task_from_id(own_machine.ID, limits=5.0, cost=own_machine.spills)
-    Lifetime.open(tmp_path, own, CONFIG, data=own_machine.logs()).close()
+    plan = Plan(task=own, method=CONFIG)
+    Lifetime.open(tmp_path, plan, data=own_machine.logs()).close()
     with pytest.raises(ConfigError, match=r"is about the task 'own_machine:Belt-v0', which is not registered here"):
         Lifetime.open(tmp_path)
-    with Lifetime.open(tmp_path, own) as life:
+    with Lifetime.open(tmp_path, plan) as life:
         assert life.phase is Phase.TRAIN
 
 
@@ -461,7 +425,7 @@ def test_an_environment_that_says_no_cost_is_refused_before_anything_is_trained(
     following = np.column_stack([logged.next_observations, logged.next_observations[:, :1]])
     wide = replace(logged, observations=observations, next_observations=following)
     with pytest.raises(ConfigError, match="cost"):
-        Lifetime.open(tmp_path / "life", pendulum, CONFIG, data=wide)
+        Lifetime.open(tmp_path / "life", Plan(task=pendulum, method=CONFIG), data=wide)
     assert not (tmp_path / "life").exists()
 
 

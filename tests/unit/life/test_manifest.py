@@ -11,8 +11,8 @@ from lifesafe.life import Lifetime, Search
 from lifesafe.life.manifest import NAME, begin, differences, read_manifest
 
 MANIFEST: dict[str, Any] = {
-    "run": {"task": "A", "limits": [20.0], "horizon": 50, "largest_costs": [1.0], "seed": 0},
-    "search": {"delta": 0.1, "promise": "trial", "stop_at": None, "episodes": 150, "start": "data", "level": 0.01},
+    "run": {"task": "A", "limits": [20.0], "horizon": 50, "largest_costs": [1.0], "level": 0.01, "seed": 0},
+    "search": {"delta": 0.1, "promise": "trial", "stop_at": None, "episodes": 150, "start": "data"},
     "data": {"file": "a.hdf5", "fingerprint": "1234"},
     "policy": {"kind": "CDT", "config": {"clip": None}},
 }
@@ -62,7 +62,7 @@ def test_many_differences_are_cut_short(tmp_path: Path) -> None:
     "search",
     [
         Search(),
-        Search(stop_at=40.0, promise="total", delta=0.05, level=0.001),
+        Search(stop_at=40.0, promise="total", delta=0.05),
         Search(incident="horizon", start="calm"),
         Search(incident=(30.0, 40.0), episodes=600),
     ],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Progress
 from lifesafe.life.trials import asked, run_trial
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer, Trial
@@ -109,11 +110,12 @@ def test_what_the_account_has_paid_for_runs_at_once() -> None:
     assert run(optimizer, trial, 40.0)[0].batches == [trial.episodes]
 
 
-def test_progress_counts_the_episodes_done() -> None:
+def test_progress_counts_the_episodes_of_the_search() -> None:
     optimizer, trial = searching()
-    seen: list[tuple[int, int]] = []
-    run_trial(Machine(1.0), optimizer, trial, 0, lambda done, of: seen.append((done, of)))  # type: ignore[arg-type]
-    assert seen == [(5, 10), (10, 10)]
+    seen: list[Progress] = []
+    run_trial(Machine(1.0), optimizer, trial, 0, seen.append)  # type: ignore[arg-type]
+    before = optimizer.history.searched
+    assert [(state.done, state.total) for state in seen] == [(before + 5, 150), (before + 10, 150)]
 
 
 def test_a_policy_is_asked_for_returns_and_not_for_knobs() -> None:

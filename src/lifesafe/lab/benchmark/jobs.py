@@ -29,7 +29,7 @@ from lifesafe.lab.baselines.catalogue import needs_limit
 from lifesafe.lab.benchmark.results import Row
 from lifesafe.lab.benchmark.suite import PLS, Job, Suite
 from lifesafe.lab.commands.methods import on_training
-from lifesafe.life import Lifetime, Search
+from lifesafe.life import Lifetime, Plan, Search
 from lifesafe.life.trials import asked
 from lifesafe.policies import train
 from lifesafe.returns import Returns, returns_array
@@ -182,16 +182,13 @@ def _search(work: _Work, task: Task, place: Path, search: Search) -> tuple[dict[
     config, doing = work.suite.config(job), f"search under {limit:g}"
     about = {"promise": search.promise, "stop_at": None if search.stop_at is None else search.stop_at[0]}
     try:
-        life = Lifetime.open(place, task, config, data=work.dataset, seed=job.seed, search=search, workers=work.workers)
+        plan = Plan(task=task, method=config, search=search, seed=job.seed)
+        life = Lifetime.open(place, plan, data=work.dataset, workers=work.workers)
     except NoSafeTargetError:
         return about, None
     with life:
         try:
-            recommended = life.optimize(
-                lambda optimizer, done, _: work.report(
-                    Progress(doing, optimizer.history.searched + done, search.episodes)
-                )
-            )
+            recommended = life.optimize(lambda state: work.report(replace(state, doing=doing)))
         except NoSafeTargetError:
             recommended = None
         trials = [trial.episodes[:, 1] for trial in life.optimizer.trials]
