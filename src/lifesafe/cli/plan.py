@@ -20,7 +20,7 @@ from lifesafe.data import read_dsrl
 from lifesafe.errors import ConfigError, JournalError
 from lifesafe.journal.store import JOURNAL, Record, journal_path, read_records
 from lifesafe.preparation.logs import problem_from_logs
-from lifesafe.preparation.planning import Plan
+from lifesafe.preparation.planning import Effort
 from lifesafe.preparation.planning import plan as make_plan
 from lifesafe.safety import Problem
 from lifesafe.safety.beliefs import Beliefs, believed
@@ -197,13 +197,13 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
     return OK
 
 
-def planned(problem: Problem) -> Plan:
+def planned(problem: Problem) -> Effort:
     """Return the plan of a search, showing that it is being made."""
     with progress("planning"):
         return make_plan(problem)
 
 
-def described(made: Plan, problem: Problem) -> str:
+def described(made: Effort, problem: Problem) -> str:
     """Return a plan, and which promise can be had, in the words of the shell."""
     lines = [shell_words(str(made))]
     if all(problem.sure):

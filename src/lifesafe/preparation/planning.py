@@ -39,7 +39,7 @@ _WHY = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Effort:
     """What a search will take."""
 
     most: int
@@ -72,7 +72,7 @@ class Plan:
         )
 
 
-def plan(problem: Problem) -> Plan:
+def plan(problem: Problem) -> Effort:
     """Return how many real episodes a search will take, and what would shorten it.
 
     Raises:
@@ -92,7 +92,7 @@ def plan(problem: Problem) -> Plan:
         if start_episodes(changed) is not None and _is_shorter(changed, usual or np.inf):
             count, _ = _rule(changed, range(_SEEDS))
             shorter |= {} if count is None else {words: count}
-    return Plan(
+    return Effort(
         most=most,
         start=start,
         usual=usual,

@@ -8,7 +8,7 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.preparation import planning
-from lifesafe.preparation.planning import Plan, plan
+from lifesafe.preparation.planning import Effort, plan
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.certificate import start_episodes
@@ -31,19 +31,19 @@ def as_planned(target: Returns, rng: np.random.Generator) -> Returns:
 
 
 @pytest.fixture(scope="module")
-def planned() -> Plan:
+def planned() -> Effort:
     jaxtyping.config.update("jaxtyping_disable", True)
     return plan(problem(episodes=100))
 
 
-def test_a_plan_says_what_the_search_takes_at_most_and_what_the_start_takes(planned: Plan) -> None:
+def test_a_plan_says_what_the_search_takes_at_most_and_what_the_start_takes(planned: Effort) -> None:
     assert (planned.most, planned.start, planned.sure) == (100, start_episodes(problem()), False)
     assert planned.start == 30
     assert planned.usual is None or planned.start < planned.usual <= planned.most
     assert planned.limited_by in ("lumps", "noise", "distance")
 
 
-def test_what_a_plan_says_is_about_what_a_search_takes(planned: Plan) -> None:
+def test_what_a_plan_says_is_about_what_a_search_takes(planned: Effort) -> None:
     """The middle of three searches on the machine as planned finds as much as was foretold."""
     found = []
     for seed in (11, 12, 13):
@@ -56,7 +56,7 @@ def test_what_a_plan_says_is_about_what_a_search_takes(planned: Plan) -> None:
     assert sorted(found)[1] == pytest.approx(planned.gained, abs=0.25)
 
 
-def test_the_words_of_a_plan_hold_its_numbers(planned: Plan) -> None:
+def test_the_words_of_a_plan_hold_its_numbers(planned: Effort) -> None:
     text = str(planned)
     assert text.startswith("The search takes at most 100 real episodes; as a rule ")
     assert (f"after about {planned.usual}." in text) == (planned.usual is not None)
@@ -70,7 +70,7 @@ def test_the_words_of_a_plan_hold_its_numbers(planned: Plan) -> None:
     [(90, "most of what can be gained is found after about 90."), (None, "they find about 0% of what can be gained.")],
 )
 def test_a_plan_speaks_of_what_is_found_or_of_how_much_is_not(usual: int | None, known: str) -> None:
-    made = Plan(
+    made = Effort(
         most=150, start=30, usual=usual, gained=-0.2, limited_by="noise", shorter={"stop_at = 40": 60}, sure=False
     )
     now = "more than 150" if usual is None else "90"

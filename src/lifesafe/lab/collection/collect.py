@@ -8,7 +8,7 @@ seconds since the last checkpoint, and nothing appears twice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -22,6 +22,7 @@ from lifesafe._random import generator, integer
 from lifesafe.data import Dataset, Episode
 from lifesafe.data.dsrl import write_dsrl
 from lifesafe.errors import ConfigError
+from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.collection.config import CollectionConfig
 from lifesafe.lab.collection.ppo import Learner
 from lifesafe.lab.collection.sampler import Sampler
@@ -35,36 +36,6 @@ _METHOD = "PPO-Lagrangian"
 _MAY_CHANGE = ("steps", "stop", "episodes", "kept", "cost_cells", "reward_cells", "save_seconds")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far a collection is.
-
-    Attributes:
-        steps: Environment steps taken, those before a resume included.
-        total: Environment steps to take.
-        episodes: Episodes logged.
-        seconds: Time that this process has spent.
-        begun_at: Steps that earlier processes had taken.
-        best: Highest reward of an episode within the task's limits, if there was one.
-        reward: Mean reward of the episodes since the last report, if any ended.
-        costs: Their mean costs.
-    """
-
-    steps: int
-    total: int
-    episodes: int
-    seconds: float
-    begun_at: int
-    best: float | None
-    reward: float | None
-    costs: tuple[float, ...] | None
-
-    @property
-    def steps_per_second(self) -> float:
-        """Environment steps per second of this process, updates included."""
-        return (self.steps - self.begun_at) / max(self.seconds, 1e-9)
-
-
 def collect(
     task: Task,
     config: CollectionConfig,
@@ -72,7 +43,7 @@ def collect(
     *,
     seed: int,
     workers: int = 2,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Report | None = None,
 ) -> Path:
     """Return the file of a dataset, in DSRL's layout, made by training a behavior in simulation.
 
@@ -136,22 +107,21 @@ class _Run:
             self.counts = _Counts(**state.plain)
             self.returns = [read_returns(self._shard(number)) for number in range(self.counts.shards)]
 
-    def go_on(self, vector: Vector, progress: Callable[[Progress], None] | None) -> None:
+    def go_on(self, vector: Vector, progress: Report | None) -> None:
         """Collect until all steps are taken."""
         config, counts = self.config, self.counts
-        begun_at, started = counts.steps, time.monotonic()
-        saved = started
+        saved = time.monotonic()
         sampler = Sampler(self.task, vector, config.exhibits, self.seed, counts.begun)
         while counts.steps < self.end:
-            finished = self._update(sampler)
+            self._update(sampler)
             now = time.monotonic()
             if progress is not None:
-                progress(self._progress(finished, begun_at, now - started))
+                progress(self._progress())
             if now - saved > config.save_seconds or counts.steps >= self.end:
                 counts.begun, counts.seconds, saved = sampler.begun, counts.seconds + now - saved, now
                 self._save()
 
-    def _update(self, sampler: Sampler) -> list[Episode]:
+    def _update(self, sampler: Sampler) -> None:
         learner, config, counts = self.learner, self.config, self.counts
         random = generator(self.seed, "update", counts.updates)
         segment = sampler.segment(learner.act, learner.deviation, config.segment, random)
@@ -163,24 +133,15 @@ class _Run:
         self.fresh += episodes
         safe = [episode.returns.reward for episode in episodes if self._is_safe(episode)]
         counts.best = max([*safe, *([] if counts.best is None else [counts.best])], default=None)
-        return episodes
 
     def _is_safe(self, episode: Episode) -> bool:
         return all(cost <= limit for cost, limit in zip(episode.returns.costs, self.task.limits, strict=True))
 
-    def _progress(self, finished: list[Episode], begun_at: int, seconds: float) -> Progress:
-        counts = self.counts
-        mean = np.mean([tuple(episode.returns) for episode in finished], axis=0).tolist() if finished else None
-        return Progress(
-            steps=counts.steps,
-            total=self.end,
-            episodes=counts.episodes,
-            seconds=seconds,
-            begun_at=begun_at,
-            best=counts.best,
-            reward=mean[0] if mean else None,
-            costs=tuple(mean[1:]) if mean else None,
-        )
+    def _progress(self) -> Progress:
+        figures = {"episodes": float(self.counts.episodes)}
+        if self.counts.best is not None:
+            figures["best within the limits"] = self.counts.best
+        return Progress("steps", self.counts.steps, self.end, figures=figures)
 
     def _save(self) -> None:
         if self.fresh:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional
 
@@ -16,12 +15,9 @@ from lifesafe.console.settings import Settings, logged_data, settings_help, with
 from lifesafe.console.tables import Table, print_json
 from lifesafe.data import read_dsrl
 from lifesafe.errors import ConfigError
-from lifesafe.interfaces import Progress, Report
+from lifesafe.interfaces import Progress
 from lifesafe.lab.commands.methods import Conditioned, configured, on_training
 from lifesafe.systems import task
-
-if TYPE_CHECKING:
-    from lifesafe.lab.collection import Progress as Collection
 
 Name = Annotated[str, Positional, option("TASK")]
 Policies = Annotated[tuple[Path, ...], option("DIRECTORY", "policy")]
@@ -73,7 +69,7 @@ def collect(
     config = with_settings(config, settings)
     directory = out or Path("runs") / f"collect-{name}-{seed}"
     with progress(name) as report:
-        path = gather(known, config, directory, seed=seed, workers=workers, progress=_on_collection(report))
+        path = gather(known, config, directory, seed=seed, workers=workers, progress=report)
     dataset = read_dsrl(path)
     told = dataset.summary(known.limits)
     if json:
@@ -179,14 +175,3 @@ def alignment(
     print(Table(("seed", "training", "evaluation", "targets", "above the limit"), rows).text())
     print(f"Picture: {picture}")
     return OK
-
-
-def _on_collection(report: Report) -> Callable[[Collection], None]:
-    """Return what hands the progress of a collection on."""
-
-    def told(state: Collection) -> None:
-        best = {} if state.best is None else {"best within the limits": state.best}
-        figures = {"episodes": float(state.episodes), **best}
-        report(Progress("steps", state.steps, state.total, figures=figures))
-
-    return told

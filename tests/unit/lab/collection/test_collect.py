@@ -11,7 +11,8 @@ import pytest
 from lifesafe.data import Dataset
 from lifesafe.data.dsrl import read_dsrl, read_source
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError
-from lifesafe.lab.collection import CollectionConfig, Progress, collect
+from lifesafe.interfaces import Progress
+from lifesafe.lab.collection import CollectionConfig, collect
 from lifesafe.lab.collection.shards import read_returns
 from lifesafe.systems import task, task_from_id
 
@@ -38,7 +39,7 @@ class StopError(Exception):
 
 def stop_at(steps: int) -> object:
     def progress(now: Progress) -> None:
-        if now.steps >= steps:
+        if now.done >= steps:
             raise StopError
 
     return progress
@@ -77,11 +78,10 @@ def test_the_same_seed_gives_the_same_data_and_another_seed_others(tmp_path: Pat
 def test_progress_is_told_after_every_update(tmp_path: Path) -> None:
     told: list[Progress] = []
     collect(POINT, TINY, tmp_path, seed=0, progress=told.append)
-    assert [now.steps for now in told] == [600 * (n + 1) for n in range(12)]
-    assert told[-1].episodes == len(logged(tmp_path)) == 12 * 3
-    assert told[-1].reward == pytest.approx(logged(tmp_path)[-12:, 0].mean())
-    assert told[-1].best is not None
-    assert told[-1].steps_per_second > 0
+    assert [now.done for now in told] == [600 * (n + 1) for n in range(12)]
+    assert told[-1].figures["episodes"] == len(logged(tmp_path)) == 12 * 3
+    returns = logged(tmp_path)
+    assert told[-1].figures["best within the limits"] == pytest.approx(returns[returns[:, 1] <= 20, 0].max())
 
 
 def test_a_stopped_collection_goes_on_and_keeps_what_was_logged(tmp_path: Path) -> None:
@@ -90,11 +90,10 @@ def test_a_stopped_collection_goes_on_and_keeps_what_was_logged(tmp_path: Path) 
     before = logged(tmp_path)
     told: list[Progress] = []
     collect(POINT, TINY, tmp_path, seed=0, progress=told.append)
-    assert told[0].begun_at == 600 * 6
-    assert told[0].steps == 600 * 7
+    assert told[0].done == 600 * 7  # of these the last 600 are taken again
     after = logged(tmp_path)
     np.testing.assert_array_equal(after[: len(before)], before)
-    assert len(np.unique(after, axis=0)) == len(after) == told[-1].episodes
+    assert len(np.unique(after, axis=0)) == len(after) == told[-1].figures["episodes"]
 
 
 def test_more_steps_may_be_asked_for_later(tmp_path: Path) -> None:
@@ -112,7 +111,7 @@ def test_a_collection_that_ends_early_is_the_beginning_of_the_whole(tmp_path: Pa
     collect(POINT, replace(TINY, steps=early.stop), tmp_path / "short", seed=0)
     collect(POINT, TINY, tmp_path / "whole", seed=0)
     begun = logged(tmp_path / "early")
-    assert told[-1].steps == told[-1].total == early.stop
+    assert told[-1].done == told[-1].total == early.stop
     np.testing.assert_array_equal(begun, logged(tmp_path / "whole")[: len(begun)])
     assert not np.array_equal(begun, logged(tmp_path / "short"))
 
@@ -194,7 +193,7 @@ def test_a_killed_collection_loses_and_doubles_nothing(tmp_path: Path) -> None:
         "import sys; from lifesafe.lab.collection import CollectionConfig, collect;"
         "from lifesafe.systems import task;"
         f"collect(task('PointCircle'), {TINY!r}, sys.argv[1], seed=0,"
-        " progress=lambda now: print(now.steps, flush=True))"
+        " progress=lambda now: print(now.done, flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -206,7 +205,7 @@ def test_a_killed_collection_loses_and_doubles_nothing(tmp_path: Path) -> None:
     before = logged(tmp_path)
     told: list[Progress] = []
     dataset = read_dsrl(collect(POINT, replace(TINY, episodes=1000), tmp_path, seed=0, progress=told.append))
-    assert 600 * 8 <= told[0].begun_at < TINY.steps
+    assert 600 * 9 <= told[0].done <= TINY.steps
     everything = logged(tmp_path)
     assert len(before) >= 24  # two rounds of 12 episodes had counted
     np.testing.assert_array_equal(everything[:24], before[:24])
