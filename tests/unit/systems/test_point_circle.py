@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.errors import ConfigError
 from lifesafe.systems.simulators.behaviors import BEST, drive
 from lifesafe.systems.simulators.point_circle import HORIZON, TASK, Physics, PointCircle, make, reward
 from lifesafe.systems.task import load
@@ -81,30 +81,6 @@ def test_a_seed_decides_the_whole_episode_whatever_happened_before() -> None:
         np.testing.assert_array_equal(again[name], array)
 
 
-def test_equal_seeds_give_equal_episodes_and_others_do_not() -> None:
-    actions = np.repeat(pushes(3)[:, :1], len(ROWS), axis=1)
-    rewards = whole_episodes(PointCircle(len(ROWS)), actions)["rewards"].sum(axis=0)
-    assert rewards[1] == rewards[3]  # both have seed 1
-    assert len(set(rewards)) == len(set(SEEDS))
-
-
-def test_rows_do_not_feel_each_other() -> None:
-    """Step each row on its own, in random order and at its own pace: every row does as it does in the batch."""
-    actions = pushes(4)
-    expected = whole_episodes(PointCircle(len(ROWS)), actions)
-    points, random = PointCircle(len(ROWS)), np.random.default_rng(0)
-    points.reset(ROWS[::-1].copy(), SEEDS[::-1])
-    time = np.zeros(len(ROWS), dtype=int)
-    while (time < HORIZON).any():
-        under_way = np.flatnonzero(time < HORIZON)
-        rows = random.permutation(under_way)[: random.integers(1, len(under_way) + 1)]
-        step = points.step(rows, actions[time[rows], rows])
-        np.testing.assert_array_equal(step.observations, expected["observations"][time[rows] + 1, rows])
-        np.testing.assert_array_equal(step.rewards, expected["rewards"][time[rows], rows])
-        np.testing.assert_array_equal(step.costs, expected["costs"][time[rows], rows])
-        time[rows] += 1
-
-
 def test_reward_and_cost_are_as_defined() -> None:
     """Recomputed from what is seen, one step at a time, with the formula of the Circle tasks."""
     points = PointCircle(len(ROWS))
@@ -151,41 +127,6 @@ def test_starts_lie_in_a_ring_at_rest() -> None:
     assert not seen[:, 2:4].any()
     angles = np.arctan2(seen[:, 1], seen[:, 0])
     assert abs(np.exp(1j * angles).mean()) < 4 / math.sqrt(2000)
-
-
-def test_an_episode_ends_at_its_horizon_and_waits_for_its_reset() -> None:
-    points = PointCircle(2)
-    points.reset(np.arange(2), [0, 1])
-    for time in range(HORIZON):
-        step = points.step(np.arange(2), np.zeros((2, 2)))
-        assert not step.terminated.any()
-        assert (step.truncated == (time == HORIZON - 1)).all()
-    with pytest.raises(ConfigError, match="Row 0 has no episode under way"):
-        points.step(np.arange(2), np.zeros((2, 2)))
-    points.reset(np.array([0]), [2])
-    points.step(np.array([0]), np.zeros((1, 2)))
-    with pytest.raises(ConfigError, match="Row 1 has no episode under way"):
-        points.step(np.array([1]), np.zeros((1, 2)))
-
-
-def test_a_row_that_was_never_reset_is_refused() -> None:
-    with pytest.raises(ConfigError, match="Row 1 has no episode under way; reset it first"):
-        PointCircle(3).step(np.array([1]), np.zeros((1, 2)))
-
-
-def test_actions_outside_the_bounds_are_clipped() -> None:
-    actions = pushes(7)
-    wild = whole_episodes(PointCircle(len(ROWS)), actions)
-    tame = whole_episodes(PointCircle(len(ROWS)), np.clip(actions, -1, 1))
-    assert (np.abs(actions) > 1).any()
-    np.testing.assert_array_equal(wild["observations"], tame["observations"])
-
-
-def test_an_action_that_is_not_a_number_is_refused() -> None:
-    points = PointCircle(1)
-    points.reset(np.arange(1), [0])
-    with pytest.raises(EpisodeError, match="nan"):
-        points.step(np.arange(1), np.array([[0.0, np.nan]]))
 
 
 def test_the_walls_stop_a_point() -> None:
