@@ -25,7 +25,7 @@ CONTESTANTS = {
     "OSRL": (HERE.parent / ".venv-osrl" / "bin" / "python", HERE / "rivals" / "osrl_worker.py"),
 }
 REMEDY = "`make bench-cdt` makes it"
-OURS = ("as OSRL", "default", "default, two tokens")
+OURS = ("as OSRL", "default")
 CLOCKS = {"wall": "wall-clock time", "cpu": "processor time, which other jobs on the machine disturb less"}
 WHAT = {
     "step": "gradient step, {batch} segments of 10 steps",
@@ -40,9 +40,8 @@ after a warm-up, on {threads} thread(s), in {clock}. The ratio is OSRL's time to
 
 - OSRL: `CDTTrainer.train_one_step` on a batch that is there already; `DataLoader` over `SequenceDataset`;
   `CDTTrainer.rollout` of one episode, times the number of episodes, since it runs one after the other.
-- as OSRL: `CDTConfig.osrl()`, the same mathematics (tests/reference/test_cdt_osrl.py); the step includes loading.
+- as OSRL: `lifesafe.lab.osrl`, the same mathematics (tests/reference/test_cdt_osrl.py); the step includes loading.
 - default: `CDTConfig()`: one token a step instead of four, segments of 20 steps, half as many; so as many steps.
-- default, two tokens: the same with a token for the situation and one for the action.
 """.splitlines()
 
 

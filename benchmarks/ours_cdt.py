@@ -12,14 +12,14 @@ from osrl_import import timed
 from protocol import serve
 
 from lifesafe.data import Dataset
-from lifesafe.policies.cdt.learner import CDTConfig
+from lifesafe.lab.osrl import OSRLCDTConfig
+from lifesafe.policies import CDTConfig
 from lifesafe.returns import Returns
 
 # Batches count segments of OSRL's 10 steps; ours get the same number of steps in segments of their own length.
 CONFIGS = {
-    "as OSRL": lambda batch: CDTConfig.osrl(batch=batch),
+    "as OSRL": lambda batch: OSRLCDTConfig(batch=batch),
     "default": lambda batch: CDTConfig(batch=batch * 10 // CDTConfig().segment),
-    "default, two tokens": lambda batch: CDTConfig(batch=batch * 10 // CDTConfig().segment, tokens=2),
 }
 
 
@@ -46,8 +46,7 @@ class OurContestant:
             self.learners[key].update(0)
         learner = self.learners[key]
         if what == "load":
-            size = learner._config.batch
-            return timed(lambda: learner._table.gather(*learner._sampler.draw(learner._batches, size)), self.clock)
+            return timed(learner.draw, self.clock)
         return timed(lambda: learner.update(0), self.clock)
 
     def act(self, rows, config, steps):

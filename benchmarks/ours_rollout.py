@@ -14,11 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 from protocol import serve
 
 from lifesafe.data import Dataset
-from lifesafe.policies.cdt.learner import CDT, CDTConfig
-from lifesafe.policies.cdt.network import Sizes
-from lifesafe.policies.osrl import weights_from_osrl
-from lifesafe.policies.scaling import Scaling
-from lifesafe.policies.training import train
+from lifesafe.lab.osrl import OSRLCDT, OSRLCDTConfig, OSRLCDTNetwork, weights_from_osrl
+from lifesafe.policies import CDTConfig, train
 from lifesafe.returns import Returns
 from lifesafe.systems import task as find_task
 from lifesafe.systems.evaluation import Evaluator
@@ -66,12 +63,10 @@ def from_osrl(path):
     with np.load(path) as arrays:
         state = {name: torch.from_numpy(arrays[name]) for name in arrays.files}
     observations, actions = state["state_emb.weight"].shape[1], state["action_emb.weight"].shape[1]
-    config = CDTConfig.osrl()
-    network = config.network(
-        Sizes(observations=observations, actions=actions, costs=1, times=len(state["timestep_emb.weight"]))
-    )
+    config = OSRLCDTConfig()
+    network = OSRLCDTNetwork(config, observations, actions, times=len(state["timestep_emb.weight"]))
     network.load_state_dict(weights_from_osrl(state))
-    return CDT(config, network, Scaling.osrl(observations, 1))
+    return OSRLCDT(config, network)
 
 
 def processor_time(evaluator):

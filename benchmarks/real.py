@@ -37,7 +37,8 @@ from lifesafe._random import integer
 from lifesafe.data import Dataset, read_dsrl
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import JOURNAL, read_records
-from lifesafe.lab.benchmark.suite import PLS, Job, load_suite
+from lifesafe.lab.benchmark.suite import Job, load_suite
+from lifesafe.lab.methods import PLS
 from lifesafe.life import Lifetime, Search
 from lifesafe.life import Plan as LifePlan
 from lifesafe.policies import CDTConfig, LearnerConfig, load, train
@@ -288,7 +289,7 @@ def study(name: str, data: Path | None, runs: Path, out: Path, seeds: Sequence[i
 
 
 def _is_relabeled(config: LearnerConfig) -> bool:
-    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0 and config.augmentation.rule == "front"
+    return isinstance(config, CDTConfig) and config.augmentation.fraction > 0
 
 
 def keep(place: Place, out: Path) -> None:

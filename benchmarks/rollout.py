@@ -49,7 +49,7 @@ other jobs on the machine disturb it less, and it shows work saved, as opposed t
 
 - OSRL: `CDTTrainer.evaluate`: one environment, one episode after the other, nothing kept from step to step. So a few
   episodes are enough: {osrl_episodes}. CarCircle is Bullet-Safety-Gym's own, HopperVelocity Gymnasium's Hopper-v4.
-- as OSRL: `CDTConfig.osrl()` with the very weights that OSRL trained: the same policy, 20 episodes in a batch (cut off
+- as OSRL: `lifesafe.lab.osrl` with the very weights that OSRL trained: the same policy, 20 episodes in a batch (cut off
   after 300 steps, to save time).
 - default: `CDTConfig()`: one token a step instead of four, and what was computed is kept.
 - in process: environments one after the other; 2 workers: each with 10 episodes and a policy of its own.

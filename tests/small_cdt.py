@@ -14,10 +14,6 @@ def small_config(**changes: Any) -> CDTConfig:
     return CDTConfig(**(SMALL | changes))
 
 
-def small_osrl(**changes: Any) -> CDTConfig:
-    return CDTConfig.osrl(**(SMALL | {"segment": 3} | changes))
-
-
 def random_dataset(
     *,
     episodes: int = 30,

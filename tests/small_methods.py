@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from lifesafe.data.relabel import AugmentationConfig
 from lifesafe.lab.baselines import (
     BCConfig,
     BCQLagConfig,
@@ -14,6 +13,7 @@ from lifesafe.lab.baselines import (
     CPQConfig,
     RvSConfig,
 )
+from lifesafe.lab.osrl import OSRLCDTConfig
 from lifesafe.policies import CDTConfig
 
 _SMALL: dict[str, Any] = {"limits": (3.0,), "steps": 40, "batch": 32, "width": 16}
@@ -21,19 +21,8 @@ _WITH_VAE: dict[str, Any] = {**_SMALL, "vae_width": 16}
 
 METHODS = {
     "cdt": CDTConfig(steps=40, batch=8, width=16, layers=2, heads=2, context=4, segment=6, warmup=5, held_out=0.1),
-    # OSRL's cost model and relabeling know a single cost, and the contracts ask for two.
-    "cdt-osrl": CDTConfig.osrl(
-        steps=40,
-        batch=8,
-        width=16,
-        layers=2,
-        heads=2,
-        context=4,
-        segment=4,
-        warmup=5,
-        held_out=0.1,
-        cost_model="share",
-        augmentation=AugmentationConfig(),
+    "cdt-osrl": OSRLCDTConfig(
+        steps=40, batch=8, width=16, layers=2, heads=2, context=4, warmup=5, held_out=0.1, largest_reward=20.0
     ),
     "dt-cost": CDTConfig.dt_cost(steps=40, batch=8, width=16, layers=2, heads=2, context=4, segment=6, warmup=5),
     "rvs": RvSConfig(steps=40, batch=32, width=16, held_out=0.1),
@@ -56,7 +45,7 @@ SUPERVISED = ("cdt", "cdt-osrl", "rvs", "rvs-timeless", "bc", "bc-safe", "bc-fro
 """Methods that fit a likelihood, and tell it for held-out episodes."""
 CONDITIONED = ("cdt", "cdt-osrl", "dt-cost", "rvs", "rvs-timeless")
 """Methods whose policies do what they are asked for."""
-ONE_COST = ("ccac", "ccac-osrl")
+ONE_COST = ("cdt-osrl", "ccac", "ccac-osrl")
 """Methods that know a single cost."""
 
 

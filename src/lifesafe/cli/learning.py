@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from tyro.conf import Positional
@@ -14,7 +14,8 @@ from lifesafe.console.prompts import FOUND, OK
 from lifesafe.console.settings import Settings, logged_data, settings_help
 from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError
-from lifesafe.lab.commands.methods import Baseline, Conditioned, configured, on_training
+from lifesafe.lab.commands.methods import AnyMethod, configured, on_training
+from lifesafe.lab.methods import METHODS, can_be_asked
 from lifesafe.returns import Returns, returns_array
 from lifesafe.systems import Task, task
 from lifesafe.systems import evaluate as run_episodes
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from lifesafe.policies.learner import StoredPolicy
 
 Name = Annotated[str, Positional, option("TASK")]
-Log = Literal["csv", "tensorboard", "wandb", "none"]
 
 
 def train(
@@ -31,14 +31,13 @@ def train(
     /,
     *,
     data: OutFile = None,
-    method: Conditioned | Baseline = "cdt",
+    method: AnyMethod = "cdt",
     limit: Limits = (),
     settings: Settings = (),
     seed: int = 0,
     out: Directory = None,
     device: str = "cpu",
     compile: bool = False,
-    log: Log = "csv",
     json: bool = False,
 ) -> int:
     """Train a policy from logged data.
@@ -75,7 +74,6 @@ def train(
         out: Directory of the run; unless given, runs/train-TASK-METHOD-SEED, with the limit if it matters.
         device: cpu, cuda, cuda:1 or mps.
         compile: Let torch.compile fuse the computation.
-        log: Where metrics go.
         json: Print the outcome as JSON.
     """
     known = task(name, limits=limit or None)
@@ -83,17 +81,14 @@ def train(
     if "help" in settings:
         print(settings_help(config))
         return OK
-    from lifesafe.lab.baselines.catalogue import needs_limit
     from lifesafe.policies import train as learn
 
     dataset = logged_data(known, data)
-    words = [name, method, *(f"{value:g}" for value in known.limits if needs_limit(method)), str(seed)]
+    words = [name, method, *(f"{value:g}" for value in known.limits if METHODS[method].one_limit), str(seed)]
     directory = out or Path("runs") / "-".join(["train", *words])
     with progress(f"{name} {method}") as report:
-        learn(
-            config, dataset, seed=seed, directory=directory, device=device, compile=compile, log=log,
-            progress=on_training(report),
-        )  # fmt: skip
+        told = on_training(report)
+        learn(config, dataset, seed=seed, directory=directory, device=device, compile=compile, report=told)
     if json:
         print_json({"task": name, "policy": str(directory / "policy"), "seed": seed, "dataset": dataset.fingerprint})
     else:
@@ -135,8 +130,7 @@ def evaluate(
         workers: Processes that run episodes; 0 for none but this one.
         json: Print the returns of every episode as JSON.
     """
-    from lifesafe.lab.baselines import RvSConfig
-    from lifesafe.policies import CDTConfig, load
+    from lifesafe.policies import load
 
     known, acting = task(name, limits=limit or None), load(policy)
     _check_fits(acting, known)
@@ -152,7 +146,7 @@ def evaluate(
         print_json({"task": name, "target": [wanted, *known.limits], "returns": returns.tolist(), "safe": safe})
     else:
         heading = ("", "reward", *(f"cost (limit {value:g})" for value in known.limits))
-        asked = {"asked for": target} if isinstance(acting.config, CDTConfig | RvSConfig) else {}
+        asked = {"asked for": target} if can_be_asked(acting.config) else {}
         rows = [
             (word, *(f"{x:.1f}" for x in row)) for word, row in (asked | {"mean": mean, "deviation": spread}).items()
         ]

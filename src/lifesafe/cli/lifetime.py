@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json as json_module
 import re
 import shlex
@@ -296,8 +295,7 @@ def _task(
 
 
 def _look_here() -> None:
-    """Let modules in the current directory be found, as `python -m` does, and policies of every method be loaded."""
-    importlib.import_module("lifesafe.lab.baselines")  # which registers its policies
+    """Let modules in the current directory be found, as `python -m` does: environments and costs of one's own."""
     if "" not in sys.path:
         sys.path.insert(0, "")
 

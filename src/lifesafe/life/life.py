@@ -23,7 +23,6 @@ from lifesafe.life import manifest as manifests
 from lifesafe.life.plan import Plan
 from lifesafe.life.trials import asked, run_trial, searched
 from lifesafe.operation import Alarm, Operation
-from lifesafe.policies import Progress as TrainingProgress
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
 from lifesafe.policies.training import trained_as
@@ -173,12 +172,12 @@ class Lifetime:
             self._optimizer = SafeOptimizer.open(self.directory, None if self.has_search else self._problem())
         return self._optimizer
 
-    def train(self, progress: Callable[[TrainingProgress], None] | None = None, **options: Any) -> Policy:
+    def train(self, report: Report | None = None, **options: Any) -> Policy:
         """Return the trained policy, training it first or going on with that if needed.
 
         Args:
-            progress: Called as training goes on.
-            **options: Further ones of `lifesafe.policies.train`: device, compile, log.
+            report: Called as training goes on.
+            **options: Further ones of `lifesafe.policies.train`: device, compile.
         """
         if self._policy is None:
             if self._has_policy():
@@ -190,7 +189,7 @@ class Lifetime:
                     self._dataset(),
                     seed=self.plan.seed,
                     directory=self.directory,
-                    progress=progress,
+                    report=report,
                     **options,
                 )
         return self._policy

@@ -4,18 +4,6 @@ import lifesafe.policies._torch  # noqa: F401  # first: it names the extra where
 from lifesafe.policies.cdt.learner import CDTConfig
 from lifesafe.policies.checkpoint import load, register, save
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy
-from lifesafe.policies.progress import progress_bar
-from lifesafe.policies.training import Progress, train
+from lifesafe.policies.training import train
 
-__all__ = [
-    "CDTConfig",
-    "Learner",
-    "LearnerConfig",
-    "Progress",
-    "StoredPolicy",
-    "load",
-    "progress_bar",
-    "register",
-    "save",
-    "train",
-]
+__all__ = ["CDTConfig", "Learner", "LearnerConfig", "StoredPolicy", "load", "register", "save", "train"]

@@ -8,12 +8,10 @@ whole or not at all. Nothing in it is code: loading runs only classes that are l
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
@@ -24,6 +22,7 @@ from torch import Tensor
 
 from lifesafe._config import canonical_json, from_plain, nearest, to_plain
 from lifesafe._files import sha256, sync_directory, write_atomic
+from lifesafe._kinds import KINDS, Kind, register_kind
 from lifesafe.errors import CheckpointError, ConfigError
 from lifesafe.policies.learner import StoredPolicy
 
@@ -32,23 +31,6 @@ MANIFEST = "manifest.json"
 CONFIG, WEIGHTS, PLAIN = "config.json", "weights.safetensors", "plain.json"
 
 _WAY_OUT = "Restore it from a copy, or train again into another directory."
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Where to find the classes behind a name in a file."""
-
-    module: str
-    policy: str
-    config: str
-
-    def classes(self) -> tuple[type[StoredPolicy], type[Any]]:
-        module = importlib.import_module(self.module)
-        return getattr(module, self.policy), getattr(module, self.config)
-
-
-# The names are part of the format: classes may move, names stay.
-_kinds: dict[str, _Kind] = {"CDT": _Kind("lifesafe.policies.cdt.learner", "CDT", "CDTConfig")}
 
 
 def register(name: str, policy: type[StoredPolicy], config: type[Any]) -> None:
@@ -62,11 +44,9 @@ def register(name: str, policy: type[StoredPolicy], config: type[Any]) -> None:
     Raises:
         ConfigError: If the name stands for another class already.
     """
-    kind = _Kind(policy.__module__, policy.__qualname__, config.__qualname__)
     if policy.__module__ != config.__module__ or "." in policy.__qualname__ + config.__qualname__:
         raise ConfigError(f"{policy.__qualname__} and its config must stand in one module, at its top level.")
-    if _kinds.setdefault(name, kind) != kind:
-        raise ConfigError(f"{name!r} already stands for {_kinds[name].policy}; register under another name.")
+    register_kind(name, Kind(policy.__module__, policy.__qualname__, config.__qualname__))
 
 
 def save(policy: StoredPolicy, directory: str | Path, *, training: Mapping[str, Any] | None = None) -> None:
@@ -112,12 +92,8 @@ def load(directory: str | Path) -> StoredPolicy:
     config, plain = (parse(directory / name, content) for name, content in files.items())
     tensors = read_tensors(directory / WEIGHTS, _listed(manifest, directory, WEIGHTS))
     name = config.get("policy")
-    if not isinstance(name, str) or name not in _kinds:
-        raise CheckpointError(
-            f"{directory / CONFIG} holds a policy of the unknown kind {name!r}.{nearest(str(name), _kinds)}"
-            " Import the module that registers it first (lifesafe.policies.register)."
-        )
-    policy_class, config_class = _kinds[name].classes()
+    policy_class: type[StoredPolicy]
+    policy_class, config_class = _known(name, f"{directory / CONFIG} holds").classes()
     try:
         return policy_class.from_parts(
             from_plain(config_class, config["config"], str(directory / CONFIG)), tensors, plain
@@ -153,7 +129,7 @@ def kind_of_config(config: object) -> str:
 
 def _name(value: object, part: Literal["policy", "config"]) -> str:
     found = (type(value).__module__, type(value).__qualname__)
-    for name, kind in _kinds.items():
+    for name, kind in KINDS.items():
         if found == (kind.module, getattr(kind, part)):
             return name
     raise CheckpointError(
@@ -167,12 +143,17 @@ def config_class(name: str) -> type[Any]:
     Raises:
         CheckpointError: If there is no such kind of policy.
     """
-    if name not in _kinds:
+    found: type[Any] = _known(name, "There is").classes()[1]
+    return found
+
+
+def _known(name: object, where: str) -> Kind:
+    if not isinstance(name, str) or name not in KINDS:
         raise CheckpointError(
-            f"Unknown kind of policy {name!r}.{nearest(name, _kinds)} Import the module that registers it first"
-            " (lifesafe.policies.register)."
+            f"{where} a policy of the unknown kind {name!r}.{nearest(str(name), KINDS)} Import lifesafe.lab first for"
+            " the methods that ours are compared with, or your module that calls lifesafe.policies.register."
         )
-    return _kinds[name].classes()[1]
+    return KINDS[name]
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:

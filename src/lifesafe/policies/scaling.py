@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
+import torch
 from jaxtyping import Float
+from torch import Tensor, nn
 
 from lifesafe.data import Dataset
 from lifesafe.data.segments import returns_to_go
+
+_NAMES = ("mean", "deviation", "center", "scale")
 
 
 def typical_costs(dataset: Dataset) -> Float[np.ndarray, " k"]:
@@ -19,20 +22,24 @@ def typical_costs(dataset: Dataset) -> Float[np.ndarray, " k"]:
     return np.array([np.median(column[column > 0]) if (column > 0).any() else 1.0 for column in coming.T])
 
 
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """What a network sees of observations, and of the reward and the costs still to come.
+class Scaling(nn.Module):
+    """Scales for training, acting and export alike: the one place that turns numbers into what a network sees.
 
-    An observation is shown as (observation - mean) / deviation, a reward- or cost-to-go as (value - center) / scale.
-    If `logarithmic`, a cost-to-go c is then shown as sign(c) log(1 + |c|): the difference between costs of 10 and 20
-    stays visible in data that reach 300.
+    An observation is shown as (observation - mean) / deviation, a reward- or cost-to-go as (value - center) / scale. A
+    cost-to-go c is then shown as sign(c) log(1 + |c|): the difference between costs of 10 and 20 stays visible in data
+    that reach 300. Numbers are scaled in float64, where a reward-to-go of a million loses no digit; in training
+    `.float()` is exact enough and faster.
     """
 
-    mean: Float[np.ndarray, " o"]
-    deviation: Float[np.ndarray, " o"]
-    center: Float[np.ndarray, " r"]
-    scale: Float[np.ndarray, " r"]
-    logarithmic: bool
+    mean: Float[Tensor, " o"]
+    deviation: Float[Tensor, " o"]
+    center: Float[Tensor, " r"]
+    scale: Float[Tensor, " r"]
+
+    def __init__(self, **values: Float[np.ndarray, " _"]) -> None:
+        super().__init__()
+        for name in _NAMES:
+            self.register_buffer(name, torch.tensor(values[name], dtype=torch.float64))
 
     @classmethod
     def from_dataset(cls, dataset: Dataset) -> Self:
@@ -48,41 +55,31 @@ class Scaling:
         return cls(
             mean=dataset.observations.mean(axis=0, dtype=np.float64),
             deviation=np.where(deviation > 1e-6, deviation, 1.0),
-            center=np.array([center, *(0.0 for _ in costs)], dtype=np.float64),
-            scale=np.array([(high - low) / 2 if high > low else 1.0, *costs], dtype=np.float64),
-            logarithmic=True,
-        )
-
-    @classmethod
-    def osrl(cls, observations: int, costs: int) -> Self:
-        """Return OSRL's constants: raw observations, a tenth of the reward-to-go, and 50 minus the cost-to-go."""
-        return cls(
-            mean=np.zeros(observations),
-            deviation=np.ones(observations),
-            center=np.array([0.0] + [50.0] * costs),
-            scale=np.array([10.0] + [-1.0] * costs),
-            logarithmic=False,
+            center=np.array([center, *(0.0 for _ in costs)]),
+            scale=np.array([(high - low) / 2 if high > low else 1.0, *costs]),
         )
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Self:
         """Return the scaling that the plain values describe."""
-        arrays = {name: np.array(plain[name], dtype=np.float64) for name in ("mean", "deviation", "center", "scale")}
-        return cls(**arrays, logarithmic=bool(plain["logarithmic"]))
+        return cls(**{name: np.array(plain[name], dtype=np.float64) for name in _NAMES})
 
     def plain(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
+        return {name: getattr(self, name).tolist() for name in _NAMES}
 
-    def observations(self, values: Float[np.ndarray, "m o"]) -> Float[np.ndarray, "m o"]:
+    def forward(
+        self, observations: Float[Tensor, "*b o"], coming: Float[Tensor, "*b r"]
+    ) -> tuple[Float[Tensor, "*b o"], Float[Tensor, "*b r"]]:
+        """Return observations, and rewards- and costs-to-go, as the network sees them."""
+        return self.observations(observations), self.coming(coming)
+
+    def observations(self, values: Float[Tensor, "*b o"]) -> Float[Tensor, "*b o"]:
         """Return observations as the network sees them."""
-        scaled: np.ndarray = (values - self.mean) / self.deviation
-        return scaled.astype(np.float32)
+        return ((values - self.mean) / self.deviation).float()
 
-    def coming(self, values: Float[np.ndarray, "m r"]) -> Float[np.ndarray, "m r"]:
+    def coming(self, values: Float[Tensor, "*b r"]) -> Float[Tensor, "*b r"]:
         """Return rewards- and costs-to-go as the network sees them."""
-        scaled: np.ndarray = (values - self.center) / self.scale
-        if self.logarithmic:
-            scaled[:, 1:] = np.sign(scaled[:, 1:]) * np.log1p(np.abs(scaled[:, 1:]))
-        return scaled.astype(np.float32)
+        scaled = (values - self.center) / self.scale
+        costs = scaled[..., 1:]
+        return torch.cat([scaled[..., :1], costs.sign() * costs.abs().log1p()], dim=-1).float()

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,41 +16,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lifesafe._config import fingerprint, to_plain
+from lifesafe._config import to_plain
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError
+from lifesafe.interfaces import Progress, Report
 from lifesafe.policies.checkpoint import MANIFEST, check_free, load, policy_folder, read_manifest, save
 from lifesafe.policies.device import check_device, random_state, set_random_state
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
-from lifesafe.policies.logs import Log, LogKind, check_log, open_log
-from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
+from lifesafe.policies.training_state import CSVLog, Identity, TrainingDirectory, TrainingState
 
 POLICY, TRAINING = "policy", "training"
 _REPORT_SECONDS = 0.5
 _ROUNDING = 1e-3
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a training is.
-
-    Attributes:
-        step: Gradient steps taken.
-        steps: Gradient steps in all.
-        metrics: The last ones logged; empty before the first.
-        steps_per_second: Throughput of late; 0 before it is known.
-        seconds_left: Time until the last step at this throughput; infinite before it is known.
-    """
-
-    step: int
-    steps: int
-    metrics: Mapping[str, float]
-    steps_per_second: float
-
-    @property
-    def seconds_left(self) -> float:
-        return (self.steps - self.step) / self.steps_per_second if self.steps_per_second else math.inf
 
 
 def train(
@@ -61,11 +39,10 @@ def train(
     directory: str | Path | None = None,
     device: str = "cpu",
     compile: bool = False,
-    log: LogKind = "csv",
     log_every: int = 100,
     validate_every: int = 1000,
     checkpoint_every: float = 60.0,
-    progress: Callable[[Progress], None] | None = None,
+    report: Report | None = None,
 ) -> StoredPolicy:
     """Return the policy that a method learns from a dataset.
 
@@ -81,18 +58,17 @@ def train(
         directory: Where to keep checkpoints, logs and the policy; without one nothing is written.
         device: "cpu", "cuda", "cuda:1" or "mps".
         compile: Whether to let `torch.compile` fuse the computation: slow to start, faster to run.
-        log: Where metrics go: "csv" (`training/log.csv`), "tensorboard", "wandb" or "none".
-        log_every: Steps that are averaged into one row of the log.
+        log_every: Steps that are averaged into one row of the log, `training/log.csv`.
         validate_every: Steps between measurements on held-out episodes; the last step is always measured.
         checkpoint_every: Seconds between checkpoints; 0 for one after every step.
-        progress: Called about twice a second and whenever metrics are logged; see `progress_bar`.
+        report: Called about twice a second and whenever metrics are logged; `figures` has the last metrics by name, and
+            `steps_per_second` once it is known.
 
     Raises:
         ConfigError: If an argument or a setting is impossible, the directory belongs to another training, or the
             loss is not finite any more.
         DatasetError: If the dataset cannot be learned from.
         CheckpointError: If a checkpoint is damaged or cannot be written, or something else lies where `policy` goes.
-        DependencyError: If the package of the chosen log is not installed.
     """
     if log_every < 1 or validate_every < 1 or not checkpoint_every >= 0:
         raise ConfigError(
@@ -105,12 +81,11 @@ def train(
     _check_actions(dataset)
     place = check_device(device)
     root = None if directory is None else Path(directory)
-    check_log(log, root)
     schedule = _Schedule(config.steps, log_every, validate_every, checkpoint_every)
     with _private_random_state(place, seed), _without_subnormals():
         if root is None:
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
-            return _Training(learner, schedule, place, progress).run()
+            return _Training(learner, schedule, place, report).run()
         identity = Identity(type(config).__name__, settings, dataset.fingerprint, int(seed))
         files = TrainingDirectory(root / TRAINING, identity)
         with files.open():
@@ -119,14 +94,11 @@ def train(
             check_free(root / POLICY)  # `save` would notice only after the training
             state = files.read()  # before the learner is built, which may take a while
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
-            training = _Training(learner, schedule, place, progress, files)
+            training = _Training(learner, schedule, place, report, files)
             if state is not None:
                 training.load_state(state)
-            run = f"{type(config).__name__}-{fingerprint(identity.plain(), 16)}"
-            with contextlib.closing(
-                open_log(log, root / TRAINING, step=training.step, run=run, config=identity.config)
-            ) as training.log:
-                policy = training.run()
+            training.log = CSVLog(root / TRAINING / "log.csv", step=training.step)
+            policy = training.run()
             save(policy, root / POLICY, training=identity.plain())
             return policy
 
@@ -198,18 +170,18 @@ class _Training:
         learner: Learner,
         schedule: _Schedule,
         device: torch.device,
-        progress: Callable[[Progress], None] | None,
+        report: Report | None,
         files: TrainingDirectory | None = None,
     ) -> None:
         self.step = 0
-        self.log: Log | None = None
+        self.log: CSVLog | None = None
         self._learner = learner
         self._schedule = schedule
         self._device = device
         self._files = files
         self._means = _Means()
         self._clock = _Clock()
-        self._report = _Report(schedule.steps, progress)
+        self._report = _Reporter(schedule.steps, report)
         self._saved_step = -1
         self._saved_at = time.monotonic()
 
@@ -289,10 +261,10 @@ class _Clock:
         return time.monotonic() - self._start
 
 
-class _Report:
+class _Reporter:
     """Tells a caller how training goes, now and then."""
 
-    def __init__(self, steps: int, callback: Callable[[Progress], None] | None) -> None:
+    def __init__(self, steps: int, callback: Report | None) -> None:
         self._steps = steps
         self._callback = callback
         self._metrics: dict[str, float] = {}
@@ -309,8 +281,8 @@ class _Report:
         self._told = now
         self._marks.append((now, step))
         seconds = now - self._marks[0][0]
-        rate = (step - self._marks[0][1]) / seconds if seconds > 0 else 0.0
-        self._callback(Progress(step, self._steps, dict(self._metrics), rate))
+        rate = {"steps_per_second": (step - self._marks[0][1]) / seconds} if seconds > 0 else {}
+        self._callback(Progress("training", step, self._steps, figures=self._metrics | rate))
 
 
 def _finished(path: Path, identity: Identity) -> StoredPolicy:

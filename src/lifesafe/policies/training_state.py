@@ -1,4 +1,4 @@
-"""The state of a training on disk: there is always one whole checkpoint, whenever the process dies.
+"""A training on disk: its log, and always one whole checkpoint, whenever the process dies.
 
 `training/state-<step>.safetensors` holds the tensors. `training/state.json` names that file, with its SHA-256, and
 holds the rest; replacing it, in one atomic step, is what makes a new checkpoint the last one.
@@ -7,6 +7,8 @@ holds the rest; replacing it, in one atomic step, is what makes a new checkpoint
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -161,6 +163,43 @@ class TrainingDirectory:
             if path.name != last:
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+
+class CSVLog:
+    """One row per logged step in a CSV file; a metric that a step does not have is left empty."""
+
+    def __init__(self, path: Path, *, step: int) -> None:
+        self._path = path
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        whole = text[: text.rfind("\n") + 1]  # a killed process may leave half a row
+        rows = list(csv.DictReader(io.StringIO(whole)))
+        kept = [row for row in rows if row.get("step", "").isdecimal() and int(row["step"]) <= step]
+        self._names = list(rows[0]) if rows else []
+        if whole != text or len(kept) != len(rows):
+            self._rewrite(kept)
+
+    def write(self, step: int, metrics: Mapping[str, float]) -> None:
+        row = {"step": str(step), **{name: repr(value) for name, value in metrics.items()}}
+        new = [name for name in row if name not in self._names]
+        if new:  # the first row, or the first with held-out metrics
+            rows = list(csv.DictReader(io.StringIO(self._path.read_text(encoding="utf-8")))) if self._names else []
+            self._names += new
+            self._rewrite([*rows, row])
+        else:
+            with writing(self._path.parent), self._path.open("a", encoding="utf-8", newline="") as stream:
+                stream.write(_csv_text(self._names, [row]))
+
+    def _rewrite(self, rows: list[dict[str, str]]) -> None:
+        header = dict(zip(self._names, self._names, strict=True))
+        with writing(self._path.parent):
+            write_atomic(self._path, _csv_text(self._names, [header, *rows]) if rows else "")
+        self._names = self._names if rows else []
+
+
+def _csv_text(names: list[str], rows: list[dict[str, str]]) -> str:
+    stream = io.StringIO()
+    csv.DictWriter(stream, names, restval="", lineterminator="\n").writerows(rows)
+    return stream.getvalue()
 
 
 def _digest(body: Mapping[str, Any]) -> str:

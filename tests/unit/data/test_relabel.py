@@ -5,15 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifesafe.data.relabel import (
-    AugmentationConfig,
-    pareto_front,
-    relabel,
-    relabel_front,
-    relabel_osrl,
-    thin,
-)
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.data.relabel import AugmentationConfig, relabel
+from lifesafe.errors import ConfigError
 
 
 def cloud(episodes: int = 400, seed: int = 0) -> np.ndarray:
@@ -23,23 +16,9 @@ def cloud(episodes: int = 400, seed: int = 0) -> np.ndarray:
     return np.column_stack([(200 + 3 * costs) * random.random(episodes), costs])
 
 
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=30))
-def test_the_front_holds_exactly_the_episodes_that_none_beats(points: list[tuple[int, int]]) -> None:
-    returns = np.array(points, dtype=float)
-    rewards, costs = returns.T
-    beaten = (
-        (rewards[None] >= rewards[:, None])
-        & (costs[None] <= costs[:, None])
-        & ((rewards[None] > rewards[:, None]) | (costs[None] < costs[:, None]))
-    ).any(axis=1)
-    front = pareto_front(rewards, costs)
-    assert sorted(front) == sorted(np.flatnonzero(~beaten))
-    assert (np.diff(costs[front]) >= 0).all()
-
-
 def test_every_target_lies_above_the_front_and_its_episode_costs_no_more() -> None:
     returns = cloud()
-    made = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
+    made = relabel(returns, AugmentationConfig(fraction=0.3), np.random.default_rng(1))
     assert len(made.episodes) == len(made.targets) == 120
     for episode, (reward, cost) in zip(made.episodes, made.targets, strict=True):
         best = returns[returns[:, 1] <= cost, 0].max()
@@ -51,9 +30,7 @@ def test_every_target_lies_above_the_front_and_its_episode_costs_no_more() -> No
 def test_reckless_rewards_do_not_lower_what_is_imitated_at_low_costs() -> None:
     calm = np.column_stack([np.linspace(300, 400, 101), np.zeros(101)])
     reckless = np.column_stack([np.linspace(0, 2000, 50), np.full(50, 90.0)])
-    made = relabel_front(
-        np.concatenate([calm, reckless]), fraction=2.0, spacing=2.0, generator=np.random.default_rng(0)
-    )
+    made = relabel(np.concatenate([calm, reckless]), AugmentationConfig(fraction=2.0), np.random.default_rng(0))
     imitated = calm[made.episodes[made.targets[:, 1] < 90], 0]
     assert 360 <= imitated.min() < 362
     assert imitated.max() > 398
@@ -63,42 +40,18 @@ def test_reckless_rewards_do_not_lower_what_is_imitated_at_low_costs() -> None:
 @pytest.mark.parametrize(("spacing", "share"), [(1.0, 0.04), (2.0, 0.2)])
 def test_target_costs_are_the_closer_the_lower(spacing: float, share: float) -> None:
     returns = np.column_stack([np.linspace(1, 9, 1000), np.linspace(0, 100, 1000)])
-    costs = relabel_front(returns, fraction=1.0, spacing=spacing, generator=np.random.default_rng(0)).targets[:, 1]
+    costs = relabel(returns, AugmentationConfig(fraction=1.0, spacing=spacing), np.random.default_rng(0)).targets[:, 1]
     assert (costs.min(), costs.max()) == (0, 100)
     assert (np.diff(np.diff(costs)) >= -1e-9).all()
     assert (costs <= 4).mean() == pytest.approx(share, abs=0.002)
 
 
-@given(
-    st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=12),
-    st.sampled_from(["front", "osrl"]),
-)
-def test_odd_data_never_give_nan(points: list[tuple[int, int]], rule: str) -> None:
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=12))
+def test_odd_data_never_give_nan(points: list[tuple[int, int]]) -> None:
     returns = np.array(points * 3, dtype=float)
-    config = AugmentationConfig(fraction=0.5, rule=rule, degree=4, largest_reward=10.0, largest_drop=1.0)
-    made = relabel(returns, config, np.random.default_rng(0))
+    made = relabel(returns, AugmentationConfig(fraction=0.5), np.random.default_rng(0))
     assert np.isfinite(made.targets).all()
     assert (returns[made.episodes, 1] <= made.targets[:, 1] + 1e-9).all()
-
-
-def test_osrls_rule_by_hand() -> None:
-    # Three cells of three episodes each, so that nothing is thinned out; the front is the line R = 100 + C.
-    returns = np.array([[100.0 + c, c] for c in (0.0, 50.0, 100.0) for _ in range(3)])
-    made = relabel_osrl(
-        returns, fraction=0.5, degree=1, largest_reward=400.0, largest_drop=100.0, generator=np.random.default_rng(0)
-    )
-    np.testing.assert_allclose(made.targets[:, 1], [0, 100 / 3, 200 / 3, 100])
-    assert (made.targets[:, 0] >= 101 + made.targets[:, 1] - 1e-6).all()
-    assert (made.targets[:, 0] <= 400).all()
-    # Nearest in plain distance among those that cost no more: C = 0, 0, 50, 100; the second C = 0 gets a stand-in.
-    np.testing.assert_allclose(returns[made.episodes, 1], [0, 0, 50, 100])
-
-
-def test_thinning_keeps_ten_of_a_full_cell_and_none_of_a_nearly_empty_one() -> None:
-    returns = np.array([[0.0, 0.0]] * 30 + [[100.0, 100.0]] * 3 + [[50.0, 50.0]] * 2)
-    kept = thin(returns, np.random.default_rng(0))
-    assert (kept < 30).sum() == 10
-    assert kept[-3:].tolist() == [30, 31, 32]
 
 
 def test_no_fraction_no_episodes() -> None:
@@ -107,11 +60,9 @@ def test_no_fraction_no_episodes() -> None:
 
 
 def test_the_same_generator_gives_the_same_episodes() -> None:
-    for rule in ("front", "osrl"):
-        config = AugmentationConfig(fraction=0.2, rule=rule)
-        one, two = (relabel(cloud(), config, np.random.default_rng(3)) for _ in range(2))
-        np.testing.assert_array_equal(one.episodes, two.episodes)
-        np.testing.assert_array_equal(one.targets, two.targets)
+    one, two = (relabel(cloud(), AugmentationConfig(fraction=0.2), np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(one.episodes, two.episodes)
+    np.testing.assert_array_equal(one.targets, two.targets)
 
 
 def test_with_several_costs_an_episode_costs_no_more_than_its_target_in_any() -> None:
@@ -123,12 +74,7 @@ def test_with_several_costs_an_episode_costs_no_more_than_its_target_in_any() ->
         assert reward >= returns[(returns[:, 1:] <= costs).all(axis=1), 0].max()
 
 
-def test_osrls_rule_refuses_several_costs() -> None:
-    with pytest.raises(DatasetError, match="exactly one cost; the data have 2"):
-        relabel(np.zeros((5, 3)), AugmentationConfig(fraction=0.5, rule="osrl"), np.random.default_rng(0))
-
-
-@pytest.mark.parametrize("change", [{"fraction": -0.1}, {"degree": -1}, {"spacing": 0.9}, {"spacing": np.nan}])
+@pytest.mark.parametrize("change", [{"fraction": -0.1}, {"spacing": 0.9}, {"spacing": np.nan}])
 def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(change))):
         AugmentationConfig(**change)
@@ -137,8 +83,8 @@ def test_impossible_settings_are_refused(change: dict[str, float]) -> None:
 @pytest.mark.parametrize("costs", [1, 2])
 def test_relabeling_in_parts_is_relabeling_at_once(costs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     returns = np.random.default_rng(0).gamma(2.0, 10.0, (200, 1 + costs))
-    once = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
+    once = relabel(returns, AugmentationConfig(fraction=0.3), np.random.default_rng(1))
     monkeypatch.setattr("lifesafe.data.relabel._PAIRS", 7 * len(returns))
-    parts = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(1))
+    parts = relabel(returns, AugmentationConfig(fraction=0.3), np.random.default_rng(1))
     np.testing.assert_array_equal(parts.episodes, once.episodes)
     np.testing.assert_array_equal(parts.targets, once.targets)

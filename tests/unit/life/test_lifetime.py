@@ -279,9 +279,8 @@ def test_a_life_has_one_writer(operated: Path, tmp_path: Path) -> None:
             other.optimizer  # noqa: B018
 
 
-def test_only_relabeled_costs_of_our_own_rule_are_begun_with() -> None:
+def test_only_policies_of_relabeled_episodes_begin_at_all_reward() -> None:
     assert relabels(CDTConfig())
-    assert not relabels(CDTConfig.osrl())
     assert not relabels(CDTConfig(augmentation=AugmentationConfig(fraction=0.0)))
     assert not relabels(CONFIG)
 

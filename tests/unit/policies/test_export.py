@@ -16,28 +16,23 @@ import lifesafe
 from lifesafe.cli.export import MANIFEST, beside
 from lifesafe.cli.export import export as export_command
 from lifesafe.errors import CheckpointError, ConfigError, DependencyError
-from lifesafe.lab.baselines import RvSConfig
-from lifesafe.lab.baselines.rvs import RvS
+from lifesafe.lab.baselines import CPQConfig, RvSConfig
 from lifesafe.policies import CDTConfig, StoredPolicy, save
-from lifesafe.policies.export import TOLERANCE, Exportable, ServedTarget, export, exportable
+from lifesafe.policies.export import TOLERANCE, ServedTarget, export, exportable
 from lifesafe.policies.export.comparison import compare
 from lifesafe.policies.export.graph import onnx_bytes
 from lifesafe.policies.export.stepper import Stepper
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
-from small_cdt import random_dataset, small_config, small_osrl
+from small_cdt import random_dataset, small_config
 
 KINDS: dict[str, tuple[CDTConfig | RvSConfig, int]] = {  # and the number of costs
     "cdt": (small_config(), 1),
-    "cdt-two-tokens": (small_config(tokens=2, layers=1), 2),
-    "cdt-osrl": (small_osrl(layers=1), 1),
+    "cdt-two-costs": (small_config(layers=1), 2),
     "rvs": (RvSConfig(width=16), 2),
 }
 FURTHER: dict[str, tuple[CDTConfig | RvSConfig, int]] = {
-    "cdt-four-tokens": (small_config(tokens=4), 1),
     "cdt-one-step": (small_config(context=1), 2),
-    "cdt-without-windows": (small_config(sliding=False, segment=3), 2),
-    "cdt-osrl-one-step": (small_osrl(context=1, segment=1), 1),
     "rvs-timeless": (RvSConfig(width=16, time=False), 1),
 }
 KNOWN = 20  # steps of the longest episode in the data
@@ -75,7 +70,7 @@ def exported(exports: dict[str, Path], tmp_path: Path) -> Path:
 @pytest.fixture
 def stepper(exports: dict[str, Path]) -> Stepper:
     """One with 4 observations, 2 actions and 2 costs, before its first step."""
-    stepper = Stepper(exports["cdt-two-tokens"])
+    stepper = Stepper(exports["cdt-two-costs"])
     stepper.reset((3.0, 2.0, 4.0))
     return stepper
 
@@ -263,7 +258,7 @@ def test_a_directory_holds_three_files_and_what_they_are(
     assert 0 < about["verified"]["largest_difference"] < about["verified"]["tolerance"] == TOLERANCE
     assert about["verified"]["steps"] > 2 * KNOWN
     assert about["verified"]["episodes"] == 5
-    assert json.loads((exports["cdt-osrl"] / "policy.json").read_text())["clamped"] is False
+    assert json.loads((exports["rvs"] / "policy.json").read_text())["clamped"] is False
 
 
 def test_the_stepper_is_copied_as_it_is(exports: dict[str, Path]) -> None:
@@ -278,13 +273,10 @@ def test_the_graph_does_not_tell_where_it_was_made(exports: dict[str, Path]) -> 
         assert str(Path.home()).encode() not in content
 
 
-@pytest.mark.parametrize("kind", ["cdt", "cdt-osrl"])
-def test_exporting_leaves_the_policy_as_it_was(
-    kind: str, policies: dict[str, StoredPolicy], exports: dict[str, Path]
-) -> None:
+def test_exporting_leaves_the_policy_as_it_was(policies: dict[str, StoredPolicy], exports: dict[str, Path]) -> None:
     seen, asked = world(1), targets(1)
     np.testing.assert_array_equal(
-        trained_actions(policies[kind], asked, seen), trained_actions(shaken(kind), asked, seen)
+        trained_actions(policies["cdt"], asked, seen), trained_actions(shaken("cdt"), asked, seen)
     )
 
 
@@ -331,19 +323,10 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
         export(policy, tmp_path / "robot")
 
 
-class Still:
-    """A policy of another class, which does nothing."""
-
-    def __init__(self, like: RvS) -> None:
-        self.like = like
-
-
-def test_other_policies_join_by_saying_how(policies: dict[str, StoredPolicy]) -> None:
-    policy = Still(shaken("rvs"))  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match=r"class Still cannot be exported yet.*exportable\.register"):
-        exportable(policy)
-    exportable.register(Still, lambda still: exportable(still.like))
-    assert isinstance(exportable(policy), Exportable)
+def test_a_policy_that_does_not_say_how_is_not_exported(tmp_path: Path) -> None:
+    policy = CPQConfig(limits=(3.0,), width=8, vae_width=8).build(random_dataset(), seed=0).policy()
+    with pytest.raises(CheckpointError, match=r"class CPQ cannot be exported: the class has no method exportable\(\)"):
+        export(policy, tmp_path / "robot")
 
 
 class Moody(torch.nn.Module):

@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import random
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from lifesafe.errors import CheckpointError, ConfigError
-from lifesafe.policies.training_state import Identity, TrainingDirectory, TrainingState
+from lifesafe.policies.training_state import CSVLog, Identity, TrainingDirectory, TrainingState
 
 IDENTITY = Identity("RvSConfig", {"steps": 10, "width": 8}, "d" * 64, 0)
 
@@ -162,3 +163,52 @@ def test_whatever_fails_while_writing_the_last_checkpoint_is_whole(
             return
         files.write(state(3))
     pytest.fail("not all calls were made to fail")
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_the_log_can_be_read_while_training_goes_on_and_a_metric_may_come_later(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    log = CSVLog(path, step=0)
+    log.write(10, {"loss": 1 / 3})
+    assert rows(path) == [{"step": "10", "loss": repr(1 / 3)}]
+    log.write(20, {"loss": 0.25, "held_out_nll": 2.0})
+    log.write(30, {"loss": 0.125})
+    assert [row["held_out_nll"] for row in rows(path)] == ["", "2.0", ""]
+    assert [row["loss"] for row in rows(path)] == [repr(1 / 3), "0.25", "0.125"]
+
+
+def test_a_resumed_log_has_no_row_twice(tmp_path: Path) -> None:
+    log = CSVLog(tmp_path / "log.csv", step=0)
+    for step in (10, 20, 30):
+        log.write(step, {"loss": float(step)})
+    again = CSVLog(tmp_path / "log.csv", step=25)
+    again.write(30, {"loss": 31.0})
+    assert [(row["step"], row["loss"]) for row in rows(tmp_path / "log.csv")] == [
+        ("10", "10.0"),
+        ("20", "20.0"),
+        ("30", "31.0"),
+    ]
+
+
+def test_a_log_resumed_from_the_start_begins_anew(tmp_path: Path) -> None:
+    CSVLog(tmp_path / "log.csv", step=0).write(10, {"loss": 1.0, "old": 2.0})
+    CSVLog(tmp_path / "log.csv", step=0).write(10, {"loss": 3.0})
+    assert rows(tmp_path / "log.csv") == [{"step": "10", "loss": "3.0"}]
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_row_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "log.csv"
+    log = CSVLog(path, step=0)
+    for step in (10, 20):
+        log.write(step, {"loss": 0.123456})
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-cut])
+    kept = rows(path) if whole[:-cut].endswith(b"\n") else rows(path)[:-1]
+    again = CSVLog(path, step=20)
+    again.write(30, {"loss": 0.5})
+    assert [row["step"] for row in rows(path)] == [*(row["step"] for row in kept), "30"]

@@ -19,9 +19,9 @@ from jaxtyping import Float
 from lifesafe._config import fingerprint, to_plain
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.interfaces import Report
+from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.alignment.results import FILE, Alignment, Point, read_alignment, write_alignment
-from lifesafe.policies import LearnerConfig, Progress, StoredPolicy, load, train
+from lifesafe.policies import LearnerConfig, StoredPolicy, load, train
 from lifesafe.policies.training import trained_as
 from lifesafe.returns import Returns, returns_array
 from lifesafe.systems import Task, evaluate_many
@@ -87,7 +87,7 @@ def study(
             dataset,
             seed=seed,
             directory=path,
-            progress=None if training_progress is None else partial(training_progress, seed),
+            report=None if training_progress is None else partial(training_progress, seed),
         )
         parts.append(grid.part(path, seed, to_plain(config), learn))
     return parts

@@ -18,8 +18,8 @@ from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines.limits import critic_limits
 from lifesafe.lab.baselines.networks import follow, target_of
 from lifesafe.lab.baselines.transitions import Batch, Ends, Transitions
+from lifesafe.policies.device import keep_freed_memory
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
-from lifesafe.policies.memory import keep_freed_memory
 
 
 @dataclass(frozen=True, kw_only=True)

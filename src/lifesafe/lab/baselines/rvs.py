@@ -27,6 +27,7 @@ from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.data.segments import held_out_transitions, returns_to_go, steps_done
 from lifesafe.errors import ConfigError
+from lifesafe.policies.export import Exportable
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.networks import gaussian_nll, mlp
 from lifesafe.policies.scaling import Scaling
@@ -78,9 +79,8 @@ class RvSConfig:
         return RvSLearner(self, dataset, seed=seed, device=device, compile=compile)
 
 
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """Turns observations, returns to go and steps done into what the network sees.
+class Inputs(nn.Module):
+    """Turns observations, returns to go and steps done into what the network sees, in float64 until the end.
 
     Attributes:
         scaling: Brings all to the size a network likes.
@@ -91,30 +91,35 @@ class Inputs:
         time: Whether the network is told the time.
     """
 
-    scaling: Scaling
-    least: Float[np.ndarray, " r"]
-    most: Float[np.ndarray, " r"]
-    horizon: int
-    time: bool
+    least: Float[Tensor, " r"]
+    most: Float[Tensor, " r"]
 
-    @classmethod
-    def from_dataset(cls, dataset: Dataset, time: bool) -> Self:
-        to_go = returns_to_go(dataset)
-        horizon = int(dataset.lengths.max())
-        return cls(Scaling.from_dataset(dataset), to_go.min(axis=0), to_go.max(axis=0), horizon, time)
+    def __init__(
+        self,
+        scaling: Scaling,
+        least: Float[np.ndarray, " r"],
+        most: Float[np.ndarray, " r"],
+        horizon: int,
+        *,
+        time: bool,
+    ) -> None:
+        super().__init__()
+        self.scaling, self.horizon, self.time = scaling, horizon, time
+        self.register_buffer("least", torch.tensor(least, dtype=torch.float64))
+        self.register_buffer("most", torch.tensor(most, dtype=torch.float64))
 
     @property
     def size(self) -> int:
         """How many numbers the network sees."""
         return len(self.scaling.mean) + len(self.least) + int(self.time)
 
-    def __call__(
-        self, observations: Float[np.ndarray, "m o"], to_go: Float[np.ndarray, "m r"], steps: Int[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m i"]:
-        parts = [self.scaling.observations(observations), self.scaling.coming(np.clip(to_go, self.least, self.most))]
+    def forward(
+        self, observations: Float[Tensor, "m o"], to_go: Float[Tensor, "m r"], steps: Int[Tensor, " m"]
+    ) -> Float[Tensor, "m i"]:
+        parts = list(self.scaling(observations, to_go.clamp(self.least, self.most)))
         if self.time:
-            parts.append(np.minimum(steps / self.horizon, 1.0)[:, None])
-        return np.concatenate(parts, axis=1, dtype=np.float32)
+            parts.append((steps.double() / self.horizon).clamp(max=1.0).float()[:, None])
+        return torch.cat(parts, dim=1)
 
 
 class RvSNetwork(nn.Module):
@@ -154,19 +159,37 @@ class RvS:
             "most": self._inputs.most.tolist(),
         }
 
+    def exportable(self) -> Exportable:
+        """Return what can be exported of the policy: a step that remembers nothing."""
+        network, inputs = copy.deepcopy(self._network), self._inputs
+        return Exportable(
+            step=RvSStep(network, inputs).eval(),
+            state={},
+            scaling=inputs.scaling,
+            actions=len(network.log_stds),
+            horizon=inputs.horizon,
+            clamped=False,
+        )
+
     @classmethod
     def from_parts(cls, config: RvSConfig, tensors: Mapping[str, Tensor], plain: Mapping[str, Any]) -> Self:
-        inputs = Inputs(
-            scaling=Scaling.from_plain(plain["scaling"]),
-            least=np.array(plain["least"], dtype=np.float64),
-            most=np.array(plain["most"], dtype=np.float64),
-            horizon=plain["horizon"],
-            time=config.time,
-        )
+        scaling = Scaling.from_plain(plain["scaling"])
+        inputs = Inputs(scaling, np.array(plain["least"]), np.array(plain["most"]), plain["horizon"], time=config.time)
         with torch.device("meta"):  # without drawing weights that nobody needs
             network = RvSNetwork(config, inputs.size, plain["actions"])
         network.load_state_dict({name: tensor.cpu().clone() for name, tensor in tensors.items()}, assign=True)
         return cls(config, network, inputs)
+
+
+class RvSStep(nn.Module):
+    """The policy as a function of what it sees, for export."""
+
+    def __init__(self, network: RvSNetwork, inputs: Inputs) -> None:
+        super().__init__()
+        self.network, self.inputs = network, inputs
+
+    def forward(self, observations: Tensor, returns: Tensor, actions: Tensor, times: Tensor) -> tuple[Tensor, ...]:
+        return (self.network(self.inputs(observations, returns, times)),)
 
 
 class RvSActor(ToGoActor):
@@ -182,8 +205,9 @@ class RvSActor(ToGoActor):
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
-        inputs = self._inputs(observations, self._to_go.returns[chosen], self._to_go.times[chosen])
-        means: np.ndarray = self._network(torch.from_numpy(inputs)).numpy()
+        to_go, times = self._to_go.returns[chosen], self._to_go.times[chosen]
+        inputs = self._inputs(torch.tensor(observations), torch.from_numpy(to_go), torch.from_numpy(times))
+        means: np.ndarray = self._network(inputs).numpy()
         return means
 
 
@@ -193,13 +217,12 @@ class RvSLearner:
     def __init__(self, config: RvSConfig, dataset: Dataset, *, seed: int, device: str, compile: bool) -> None:
         self._config = config
         self._device = torch.device(device)
-        self._inputs = Inputs.from_dataset(dataset, config.time)
-        inputs = self._inputs(dataset.observations, returns_to_go(dataset), steps_done(dataset))
-        self._columns = tuple(
-            # Only a read-only array, a memory map, say, is copied.
-            torch.from_numpy(np.require(column, requirements=["C", "W"])).to(self._device)
-            for column in (inputs, dataset.actions)
-        )
+        to_go, horizon = returns_to_go(dataset), int(dataset.lengths.max())
+        scaling = Scaling.from_dataset(dataset)
+        self._inputs = Inputs(scaling, to_go.min(axis=0), to_go.max(axis=0), horizon, time=config.time)
+        steps = torch.from_numpy(steps_done(dataset))
+        inputs = self._inputs(torch.tensor(dataset.observations), torch.from_numpy(to_go), steps)
+        self._columns = inputs.to(self._device), torch.tensor(dataset.actions, device=self._device)
         held_out = held_out_transitions(dataset, config.held_out, seed=seed)
         self._rows = torch.from_numpy(np.flatnonzero(~held_out))
         self._held_out = torch.from_numpy(np.flatnonzero(held_out))

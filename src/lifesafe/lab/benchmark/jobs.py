@@ -25,10 +25,10 @@ from lifesafe.data import Dataset, read_dsrl, read_source
 from lifesafe.errors import NoSafeTargetError
 from lifesafe.interfaces import Policy, Progress, Report
 from lifesafe.journal import JOURNAL
-from lifesafe.lab.baselines.catalogue import needs_limit
 from lifesafe.lab.benchmark.results import Row
-from lifesafe.lab.benchmark.suite import PLS, Job, Suite
+from lifesafe.lab.benchmark.suite import Job, Suite
 from lifesafe.lab.commands.methods import on_training
+from lifesafe.lab.methods import METHODS, PLS
 from lifesafe.life import Lifetime, Plan, Search
 from lifesafe.life.trials import asked
 from lifesafe.policies import train
@@ -97,7 +97,7 @@ class _Work:
     def train(self, directory: Path) -> Policy:
         """Return the policy of a directory, trained as far as needed."""
         config, told = self.suite.config(self.job), on_training(self.report)
-        return train(config, self.dataset, seed=self.job.seed, directory=directory, device=self.device, progress=told)
+        return train(config, self.dataset, seed=self.job.seed, directory=directory, device=self.device, report=told)
 
     def run(
         self, policy: Policy, task: Task, target: Returns, stop_at: Sequence[float] | None = None
@@ -127,7 +127,7 @@ def _baseline(work: _Work) -> list[Row]:
                 job.method,
                 task,
                 returns,
-                target=tuple(target) if _can_be_asked(job.method) else (),
+                target=tuple(target) if METHODS[job.method].asked != "nothing" else (),
                 steps=config.steps,
                 training_seconds=_training_seconds(work.directory),
                 seconds=time.monotonic() - start,
@@ -226,10 +226,6 @@ def _row(job: Job, method: str, task: Task, returns: Float[np.ndarray, "m r"] | 
         references=task.reference,
         **more,
     )
-
-
-def _can_be_asked(method: str) -> bool:
-    return not needs_limit(method) and not method.startswith("bc")
 
 
 def _training_seconds(directory: Path) -> float:

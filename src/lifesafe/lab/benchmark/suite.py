@@ -10,13 +10,10 @@ from typing import Any, Literal
 
 from lifesafe._config import fingerprint, from_plain, nearest, read_toml, to_plain
 from lifesafe.errors import ConfigError
-from lifesafe.lab.baselines.catalogue import METHODS, method_config, needs_limit
+from lifesafe.lab.methods import METHODS, PLS, method_config
 from lifesafe.life import Search, Start
 from lifesafe.policies import LearnerConfig
 from lifesafe.safety.problem import EPISODES, Promise
-
-PLS = "pls"
-"""The method of this package: a safe search with the policy of "cdt"; one job does both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,4 +206,4 @@ def _check_settings(suite: str | Path, place: str, settings: Mapping[str, Mappin
 
 
 def _one_by_one(method: str) -> bool:
-    return method != PLS and needs_limit(method)
+    return method != PLS and METHODS[method].one_limit

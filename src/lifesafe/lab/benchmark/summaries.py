@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from lifesafe.console.tables import Table
 from lifesafe.lab.benchmark.results import Cells, Row
 from lifesafe.lab.benchmark.statistics import aggregates
-from lifesafe.lab.benchmark.tables import NAMES, Format, in_columns
+from lifesafe.lab.benchmark.tables import Format, in_columns
+from lifesafe.lab.methods import title
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def summary(rows: Sequence[Row]) -> dict[str, dict[str, int]]:
 def sections(rows: Sequence[Row]) -> list[Section]:
     """Return the summary in words: the counts, and the means over everything that was run."""
     counts, found = summary(rows), aggregates(rows)
-    named = {method: NAMES.get(method, method) for method in counts}
+    named = {method: title(method) for method in counts}
     heading = ["", *next(iter(counts.values()))]
     overall = [
         [named[method], *map(str, (each.reward, each.cost, each.safe, each.runs, each.idle))]

@@ -15,31 +15,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lifesafe.lab.benchmark.results import Cell, Cells, Key
+from lifesafe.lab.methods import METHODS, PLS, title
 
 Format = Literal["md", "tex", "csv", "html"]
 
-NAMES = {
-    "pls": "PLS",
-    "cdt": "CDT",
-    "cdt-osrl": "CDT (OSRL)",
-    "dt-cost": "DT-Cost",
-    "rvs": "RvS",
-    "bc-all": "BC-All",
-    "bc-safe": "BC-Safe",
-    "bc-frontier": "BC-Frontier",
-    "bcq-lag": "BCQ-Lag",
-    "bcq-lag-osrl": "BCQ-Lag (OSRL)",
-    "bear-lag": "BEAR-Lag",
-    "bear-lag-osrl": "BEAR-Lag (OSRL)",
-    "cpq": "CPQ",
-    "cpq-osrl": "CPQ (OSRL)",
-    "coptidice": "COptiDICE",
-    "coptidice-osrl": "COptiDICE (OSRL)",
-    "ccac": "CCAC",
-    "ccac-osrl": "CCAC (authors)",
-}
-"""What methods are called in tables, in the order of columns: ours last."""
-COLUMNS = (*(name for name in NAMES if name != "pls"), "pls")
+COLUMNS = (*METHODS, PLS)
+"""Methods in the order of columns: ours last."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +87,7 @@ def _pair(mean: float, deviation: float, cell: Cell) -> str:
 
 
 def _markdown(table: Cells) -> str:
-    names = [NAMES.get(method, method) for method in in_columns(table.methods)]
+    names = [title(method) for method in in_columns(table.methods)]
     lines = []
     for limit in table.limits:
         lines += [f"## Limit {limit:g}", "", f"| task | | {' | '.join(names)} |", "|---|---|" + "---|" * len(names)]
@@ -131,7 +112,7 @@ def _legend(table: Cells, unsafe: str) -> str:
 
 def _latex(table: Cells) -> str:
     methods = in_columns(table.methods)
-    names = " & ".join(_tex(NAMES.get(method, method)) for method in methods)
+    names = " & ".join(_tex(title(method)) for method in methods)
     lines = [r"% needs booktabs and xcolor", rf"\begin{{tabular}}{{ll{'c' * len(methods)}}}"]
     for limit in table.limits:
         lines += [r"\toprule", rf"\multicolumn{{{2 + len(methods)}}}{{l}}{{limit {limit:g}}} \\", r"\midrule"]
@@ -162,7 +143,7 @@ def _csv_lines(table: Cells) -> Iterator[list[object]]:
 
 def _html(table: Cells) -> str:
     methods = in_columns(table.methods)
-    heads = "".join(f"<th>{html.escape(NAMES.get(method, method))}</th>" for method in methods)
+    heads = "".join(f"<th>{html.escape(title(method))}</th>" for method in methods)
     lines = ["<table>"]
     for limit in table.limits:
         lines.append(f"<thead><tr><th>limit {limit:g}</th><th></th>{heads}</tr></thead><tbody>")

@@ -12,25 +12,11 @@ from matplotlib.ticker import MaxNLocator
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.benchmark.results import Cells, Key, Row
-from lifesafe.lab.benchmark.tables import COLUMNS, NAMES
+from lifesafe.lab.benchmark.tables import COLUMNS
 from lifesafe.lab.figures.saving import LARGE, LIMIT, NORMAL, SMALL
+from lifesafe.lab.methods import mark as mark_of
+from lifesafe.lab.methods import title
 
-# Okabe and Ito, with shapes that say the same in print; ours is large and filled.
-_MARKS = {
-    "pls": ("#000000", "*"),
-    "cdt": ("#0072B2", "o"),
-    "ccac": ("#009E73", "s"),
-    "bcq-lag": ("#D55E00", "^"),
-    "bear-lag": ("#E69F00", "v"),
-    "cpq": ("#CC79A7", "D"),
-    "coptidice": ("#56B4E9", "P"),
-    "bc-all": ("#999999", "x"),
-    "bc-safe": ("#666666", "+"),
-    "bc-frontier": ("#666666", "1"),
-    "dt-cost": ("#0072B2", "."),
-    "rvs": ("#0072B2", "2"),
-}
-_OTHER = ("#999999", ".")
 _SEED_COLORS = ("C0", "C2", "C4", "C7", "C9", "C5", "C8", "C6")  # none of them like the limit
 _MOST = 3.0
 _WIDE = 3
@@ -53,7 +39,7 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
             cell = table.cells.get(Key(task, method, limit))
             if cell is None or not cell.seeds:
                 continue
-            color, mark = _MARKS.get(method, _OTHER)
+            color, mark = mark_of(method)
             spread = cell.cost_deviation if cell.cost <= _MOST else None  # its bar does not belong to the edge
             ax.errorbar(
                 min(cell.cost, _MOST), cell.reward, xerr=spread, yerr=cell.reward_deviation, fmt=mark,
@@ -72,8 +58,8 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
         ax.tick_params(labelsize=SMALL)
     _name_axes(axes, "cost / limit", "normalized reward")
     handles = [
-        Line2D([], [], ls="", marker=_MARKS.get(m, _OTHER)[1], color=_MARKS.get(m, _OTHER)[0], label=NAMES.get(m, m))
-        for m in methods
+        Line2D([], [], ls="", marker=mark_of(method)[1], color=mark_of(method)[0], label=title(method))
+        for method in methods
     ]
     figure.legend(handles=handles, loc="outside right upper", fontsize=SMALL)
     return figure

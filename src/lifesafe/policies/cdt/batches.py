@@ -5,6 +5,7 @@ Notation: n transitions, e episodes (relabeled ones included), b segments of l s
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import Relabeled
-from lifesafe.data.segments import Rows, Segments, Starts, returns_to_go
+from lifesafe.data.segments import Rows, Segments, returns_to_go
 from lifesafe.policies.cdt.network import Steps
 from lifesafe.policies.scaling import Scaling
 
@@ -24,8 +25,6 @@ class Batch(NamedTuple):
 
     steps: Steps
     actions: Float[Tensor, "b l a"]
-    costs: Float[Tensor, "b l k"]
-    """What each step cost, as a share of the largest cost."""
     real: Float[Tensor, "b l"]
     """1 where the step belongs to the episode, 0 in the padding after its end."""
 
@@ -33,54 +32,31 @@ class Batch(NamedTuple):
 class Table:
     """All transitions as one tensor, from which batches are gathered."""
 
-    def __init__(
-        self,
-        dataset: Dataset,
-        scaling: Scaling,
-        largest_costs: Float[np.ndarray, " k"],
-        *,
-        previous_actions: bool,
-        device: torch.device,
-    ) -> None:
+    def __init__(self, dataset: Dataset, scaling: Scaling, device: torch.device) -> None:
         columns = [
-            returns_to_go(dataset).astype(np.float32),
-            scaling.observations(dataset.observations),
-            dataset.actions,
-            dataset.costs / largest_costs.astype(np.float32),
+            torch.from_numpy(returns_to_go(dataset)).float(),
+            scaling.observations(torch.tensor(dataset.observations)),
+            torch.tensor(dataset.actions),
         ]
         self._widths = [column.shape[1] for column in columns]
-        self._table = torch.from_numpy(np.concatenate(columns, axis=1)).to(device)
-        self._scaling = scaling
-        self._center = torch.from_numpy(scaling.center.astype(np.float32)).to(device)
-        self._scale = torch.from_numpy(scaling.scale.astype(np.float32)).to(device)
-        self._previous_actions = previous_actions
+        self._table = torch.cat(columns, dim=1).to(device)
+        self._scaling = copy.deepcopy(scaling).float().to(device)
 
     def gather(self, segments: Rows, shifts: Float[np.ndarray, "b r"] | None = None) -> Batch:
         """Return the segments, with their returns-to-go shifted if they are relabeled."""
         device = self._table.device
-        rows = torch.from_numpy(segments.rows).to(device)
-        real = torch.from_numpy(segments.real).to(device)
-        times = torch.from_numpy(segments.times).to(device)
+        rows, real, times = (
+            torch.from_numpy(part).to(device) for part in (segments.rows, segments.real, segments.times)
+        )
         picked = self._table.index_select(0, rows.view(-1)).view(*rows.shape, -1)
-        coming, observations, actions, costs = torch.split(picked, self._widths, dim=-1)
+        coming, observations, actions = torch.split(picked, self._widths, dim=-1)
         if shifts is not None:
             coming = coming + torch.from_numpy(shifts.astype(np.float32)).to(device)[:, None]
-        inputs = actions
-        if self._previous_actions:
-            inputs = torch.empty_like(actions)
-            inputs[:, 1:] = actions[:, :-1]
-            start = sum(self._widths[:2])
-            before = self._table.index_select(0, (rows[:, 0] - 1).clamp(min=0))[:, start : start + actions.shape[-1]]
-            inputs[:, 0] = before * (times[:, :1] > 0)  # nothing was done before the first step
-        return Batch(Steps(self._scaled(coming), observations, inputs, times), actions, costs, real.to(torch.float32))
-
-    def _scaled(self, coming: Float[Tensor, "b l r"]) -> Float[Tensor, "b l r"]:
-        """Return rewards- and costs-to-go as the network sees them: `Scaling.coming` for tensors."""
-        scaled = (coming - self._center) / self._scale
-        if self._scaling.logarithmic:
-            costs = scaled[..., 1:]
-            scaled[..., 1:] = costs.sign() * costs.abs().log1p()
-        return scaled
+        before = torch.empty_like(actions)
+        before[:, 1:] = actions[:, :-1]
+        first = self._table.index_select(0, (rows[:, 0] - 1).clamp(min=0))[:, -actions.shape[-1] :]
+        before[:, 0] = first * (times[:, :1] > 0)  # nothing was done before the first step
+        return Batch(Steps(self._scaling.coming(coming), observations, before, times), actions, real.to(torch.float32))
 
 
 class Sampler:
@@ -94,13 +70,10 @@ class Sampler:
         weights: Float[np.ndarray, " m"],
         *,
         length: int,
-        starts: Starts,
     ) -> None:
         own = np.flatnonzero(episodes)
         chosen = np.concatenate([own, own[relabeled.episodes]])
-        self._segments = Segments(
-            dataset.offsets[:-1][chosen], dataset.lengths[chosen], weights, length=length, starts=starts
-        )
+        self._segments = Segments(dataset.offsets[:-1][chosen], dataset.lengths[chosen], weights, length=length)
         self._shifts = None
         if len(relabeled.episodes):
             shifts = relabeled.targets - dataset.returns[own[relabeled.episodes]]

@@ -35,6 +35,7 @@ def compare(stepper: Stepper, policy: Policy, scaling: Scaling, horizon: int) ->
     of different sizes.
     """
     random = generator(0, "export", "comparison")
+    mean, deviation = scaling.mean.numpy(), scaling.deviation.numpy()
     targets = [_target(random, scaling) for _ in range(ROWS)]
     actor = policy.actor(targets)
     stepper.reset([tuple(target) for target in targets])
@@ -50,7 +51,7 @@ def compare(stepper: Stepper, policy: Policy, scaling: Scaling, horizon: int) ->
         rows = None if step % 4 else np.array([row for row in range(ROWS) if row == 0 or (step + row) % 3])
         moved = np.arange(ROWS) if rows is None else rows
         walk[moved] = 0.95 * walk[moved] + 0.3 * random.normal(size=(len(moved), walk.shape[1]))
-        observations = scaling.mean + scaling.deviation * walk[moved]
+        observations = mean + deviation * walk[moved]
         named = None if rows is None else rows.tolist()
         difference = np.abs(stepper.act(observations, named) - actor.act(observations, rows)).max()
         largest = float(np.maximum(largest, difference))  # NaN stays
@@ -62,7 +63,8 @@ def compare(stepper: Stepper, policy: Policy, scaling: Scaling, horizon: int) ->
 
 
 def _target(random: np.random.Generator, scaling: Scaling) -> Returns:
-    reward, *costs = scaling.center + np.abs(scaling.scale) * random.uniform(-1.0, 2.0, size=len(scaling.scale))
+    center, scale = scaling.center.numpy(), np.abs(scaling.scale.numpy())
+    reward, *costs = center + scale * random.uniform(-1.0, 2.0, size=len(scale))
     return Returns(reward, np.abs(costs))
 
 
@@ -70,6 +72,6 @@ def _earned(
     random: np.random.Generator, coming: Float[np.ndarray, "m r"], scaling: Scaling, horizon: int
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m k"]]:
     """Return rewards and costs that use up a target within an episode, more or less: some budgets are overspent."""
-    size = (np.abs(coming) + np.abs(scaling.scale)) / horizon
+    size = (np.abs(coming) + np.abs(scaling.scale.numpy())) / horizon
     rewards = random.normal(0.5, 2.0, size=len(coming)) * size[:, 0]
     return rewards, random.uniform(0.0, 3.0, size=(len(coming), coming.shape[1] - 1)) * size[:, 1:]

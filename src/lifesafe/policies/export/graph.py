@@ -63,8 +63,8 @@ def example(exportable: Exportable, rows: int) -> tuple[torch.Tensor, ...]:
     """Return arguments of the step at the start of an episode."""
     scaling = exportable.scaling
     return (
-        torch.from_numpy(scaling.mean).repeat(rows, 1),
-        torch.from_numpy(scaling.center).repeat(rows, 1),
+        scaling.mean.repeat(rows, 1),
+        scaling.center.repeat(rows, 1),
         torch.zeros(rows, exportable.actions),
         torch.zeros(rows, dtype=torch.int64),
         *(torch.zeros(rows, *shape) for shape in exportable.state.values()),
