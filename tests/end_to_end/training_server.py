@@ -17,7 +17,7 @@ from lifesafe.policies import train
 from small_data import small_dataset
 from small_methods import METHODS
 
-WRITERS = ("_files.py", "checkpoint.py", "training_state.py", "logs.py")
+WRITERS = ("_files.py", "checkpoint.py", "training_state.py")
 STEPS = 12
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from lifesafe.errors import TrialError
 from lifesafe.returns import Returns, returns_array
@@ -71,6 +73,11 @@ class ToGo:
                 " give one target cost for each."
             )
         return wanted
+
+
+def seen_by_torch(observations: Float[np.ndarray, "m o"]) -> Float[Tensor, "m o"]:
+    """Return observations as a tensor, without a copy where NumPy's memory may be shared."""
+    return torch.from_numpy(np.require(observations, requirements=["C", "W"]))
 
 
 class ToGoActor:

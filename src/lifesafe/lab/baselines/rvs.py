@@ -31,7 +31,7 @@ from lifesafe.policies.export import Exportable
 from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.networks import gaussian_nll, mlp
 from lifesafe.policies.scaling import Scaling
-from lifesafe.policies.to_go import ToGoActor
+from lifesafe.policies.to_go import ToGoActor, seen_by_torch
 from lifesafe.returns import Returns
 
 _LOG_STD_RANGE = (-5.0, 2.0)
@@ -118,7 +118,7 @@ class Inputs(nn.Module):
     ) -> Float[Tensor, "m i"]:
         parts = list(self.scaling(observations, to_go.clamp(self.least, self.most)))
         if self.time:
-            parts.append((steps.double() / self.horizon).clamp(max=1.0).float()[:, None])
+            parts.append((steps / self.horizon).clamp(max=1.0)[:, None])
         return torch.cat(parts, dim=1)
 
 
@@ -206,7 +206,7 @@ class RvSActor(ToGoActor):
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
         to_go, times = self._to_go.returns[chosen], self._to_go.times[chosen]
-        inputs = self._inputs(torch.tensor(observations), torch.from_numpy(to_go), torch.from_numpy(times))
+        inputs = self._inputs(seen_by_torch(observations), torch.from_numpy(to_go), torch.from_numpy(times))
         means: np.ndarray = self._network(inputs).numpy()
         return means
 

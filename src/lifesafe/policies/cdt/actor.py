@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from lifesafe.policies.cdt.network import Block, CDTNetwork, window_mask
 from lifesafe.policies.scaling import Scaling
-from lifesafe.policies.to_go import ToGoActor
+from lifesafe.policies.to_go import ToGoActor, seen_by_torch
 from lifesafe.returns import Returns
 
 
@@ -48,7 +48,7 @@ class CDTActor(ToGoActor):
         coming = torch.from_numpy(self._to_go.returns[chosen])
         if not len(times):
             return np.zeros((0, self._actions.shape[1]), dtype=np.float32)
-        seen, coming = self._scaling(torch.tensor(observations), coming)
+        seen, coming = self._scaling(seen_by_torch(observations), coming)
         shown = torch.cat([coming, seen, self._actions[chosen]], dim=1)
         at_time = self._at_time[torch.from_numpy(np.minimum(times, len(self._at_time) - 1))]
         features = self._stream.step(torch.addmm(at_time, shown, self._of_entry), times, rows)
