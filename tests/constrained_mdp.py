@@ -122,11 +122,6 @@ def _episode(step: Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]) -
     return Value(reward, cost)
 
 
-def discounted_costs(actions: np.ndarray) -> np.ndarray:
-    """Return what a perfect cost critic says of a stationary policy in each section."""
-    return np.linalg.solve(np.eye(len(SECTIONS)) - DISCOUNT * transitions(actions), costs(actions))
-
-
 def best_policy(limit: float = np.inf, low: float = -1.0, high: float = 1.0) -> Optimum:
     """Return the best of all policies whose episodes cost at most the limit, even ones that know the time.
 
@@ -147,31 +142,12 @@ def best_policy(limit: float = np.inf, low: float = -1.0, high: float = 1.0) -> 
     return _solve(np.tile(earned.ravel(), HORIZON), np.tile(spent.ravel(), HORIZON), flow, entering, limit, allowed)
 
 
-def best_discounted(limit: float = np.inf) -> Optimum:
-    """Return the best policy in the eyes of discounted critics that see no time limit.
-
-    Args:
-        limit: Of the cost of an episode; it is spread evenly over its steps, and the critics see it for ever.
-    """
-    allowed = np.ones(len(ACTIONS), dtype=bool)
-    earned, spent, following = _tables(allowed)
-    moves = following.reshape(-1, len(SECTIONS)).T
-    flow = sparse.csr_matrix(np.repeat(np.eye(len(SECTIONS)), len(ACTIONS), axis=1) - DISCOUNT * moves)
-    optimum = _solve(earned.ravel(), spent.ravel(), flow, START, limit / HORIZON / (1 - DISCOUNT), allowed)
-    return Optimum(optimum.value, optimum.probabilities[0])
-
-
 def best_deterministic(limit: float = np.inf) -> tuple[Value, np.ndarray]:
     """Return the best of all stationary deterministic policies on the grid, and its action in each section."""
     every = np.stack(np.meshgrid(*[ACTIONS] * len(SECTIONS), indexing="ij"), axis=-1).reshape(-1, len(SECTIONS))
     reward, cost = evaluate(always(every))
     best = np.where(cost <= limit, reward, -np.inf).argmax()
     return Value(float(reward[best]), float(cost[best])), every[best]
-
-
-def mean_actions(probabilities: np.ndarray) -> np.ndarray:
-    """Return the mean action of a random policy."""
-    return probabilities @ ACTIONS
 
 
 def _tables(allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

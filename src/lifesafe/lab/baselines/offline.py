@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
-from lifesafe.lab.baselines.limits import critic_limits
+from lifesafe.lab.baselines.estimates import critic_limits
 from lifesafe.lab.baselines.networks import follow, target_of
 from lifesafe.lab.baselines.transitions import Batch, Ends, Transitions
 from lifesafe.policies.device import keep_freed_memory

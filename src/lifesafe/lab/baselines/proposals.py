@@ -19,8 +19,16 @@ from torch import Tensor, nn
 from lifesafe._random import generator
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
-from lifesafe.lab.baselines.estimates import best_of, careful, lagrangian, mixed, signs, squared_errors
-from lifesafe.lab.baselines.lagrangian import PIDMultipliers, lagrangian_loss
+from lifesafe.lab.baselines.estimates import (
+    PIDMultipliers,
+    best_of,
+    careful,
+    lagrangian,
+    lagrangian_loss,
+    mixed,
+    signs,
+    squared_errors,
+)
 from lifesafe.lab.baselines.markov import MarkovPolicy
 from lifesafe.lab.baselines.networks import ActionVAE, Critics
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each

@@ -10,9 +10,16 @@ from torch.nn.functional import relu
 
 from lifesafe.lab.baselines.bear_lag import mean_discrepancy
 from lifesafe.lab.baselines.coptidice import chosen_weight, soft_chi
-from lifesafe.lab.baselines.estimates import best_of, careful, mixed, signs, squared_errors
-from lifesafe.lab.baselines.lagrangian import PIDMultipliers, lagrangian_loss
-from lifesafe.lab.baselines.limits import critic_limits
+from lifesafe.lab.baselines.estimates import (
+    PIDMultipliers,
+    best_of,
+    careful,
+    critic_limits,
+    lagrangian_loss,
+    mixed,
+    signs,
+    squared_errors,
+)
 from lifesafe.lab.baselines.networks import ActionVAE, Critics, divergence, follow, gaussian_log_density, target_of
 from lifesafe.lab.baselines.transitions import Transitions
 from small_data import HORIZON, small_dataset

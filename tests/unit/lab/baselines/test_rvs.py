@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from lifesafe.errors import ConfigError, TrialError
+from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines import RvSConfig
 from lifesafe.lab.baselines.rvs import RvSLearner
 from lifesafe.policies.networks import gaussian_nll
 from lifesafe.returns import Returns
-from small_data import HORIZON, small_dataset, small_targets
+from small_data import HORIZON, small_dataset
 
 SMALL = RvSConfig(steps=50, batch=64, width=16)
 
@@ -80,13 +80,6 @@ def test_the_network_sees_what_the_rest_of_the_episode_brought() -> None:
         assert expected[0, -1] == pytest.approx(step / HORIZON)
 
 
-def test_an_actor_sees_what_is_left_of_its_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    actor = SMALL.build(small_dataset(2), seed=0).policy().actor([Returns(5.0, (4.0, 3.0)), Returns(1.0, (2.0, 2.0))])
-    actor.observe(np.array([1.5]), np.array([[1.0, 0.0]]), np.array([0]))
-    np.testing.assert_allclose(actor._to_go.returns, [[3.5, 3.0, 3.0], [1.0, 2.0, 2.0]])
-    assert actor._to_go.times.tolist() == [1, 0]
-
-
 def test_asking_for_more_than_was_seen_means_asking_for_the_most() -> None:
     policy, most = SMALL.build(small_dataset(), seed=0).policy(), small_dataset().returns.max(axis=0)
     seen = np.zeros((2, 3), dtype=np.float32)
@@ -105,12 +98,6 @@ def test_a_trained_policy_does_what_the_target_says() -> None:
     assert actions[1].mean() > 0.35
 
 
-def test_without_held_out_episodes_there_is_nothing_to_measure() -> None:
-    learner = RvSConfig(width=8, held_out=0.0).build(small_dataset(), seed=0)
-    assert learner.validate() == {}
-    assert len(learner._rows) == small_dataset().transitions
-
-
 def test_held_out_episodes_are_not_trained_on() -> None:
     learner = RvSConfig(width=8, held_out=0.25).build(small_dataset(), seed=0)
     rows, held_out = set(learner._rows.tolist()), set(learner._held_out.tolist())
@@ -123,13 +110,6 @@ def test_held_out_metrics_are_means_over_transitions_however_they_are_cut(monkey
     whole = learner.validate()
     monkeypatch.setattr("lifesafe.lab.baselines.rvs._CHUNK", 17)
     assert learner.validate() == pytest.approx(whole, rel=1e-5)
-
-
-def test_targets_and_rows_must_match() -> None:
-    actor = SMALL.build(small_dataset(), seed=0).policy().actor(small_targets())
-    with pytest.raises(TrialError, match="Got 2 targets for 1 rows"):
-        actor.restart(small_targets(count=2), np.array([0]))
-    actor.restart([], np.array([], dtype=np.int64))
 
 
 def test_the_spread_stays_within_bounds() -> None:
