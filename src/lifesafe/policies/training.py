@@ -28,6 +28,8 @@ from lifesafe.policies.training_state import CSVLog, Identity, TrainingDirectory
 
 POLICY, TRAINING = "policy", "training"
 _REPORT_SECONDS = 0.5
+_TURNED = 0.05  # in nats an entry of an action
+_PATIENCE = 3  # measurements in a row
 _ROUNDING = 1e-3
 
 
@@ -50,6 +52,9 @@ def train(
     with the same config, dataset and seed, and ends with the same weights, bit by bit, as one that was not (on a CPU
     with the same number of threads); a finished one returns its policy at once. The directory then holds `policy`
     (see `load`) and `training` (the last checkpoint, the log).
+
+    Where the likelihood of held-out episodes is measured and has become clearly worse than it was, the policy gets the
+    best weights in place of the last ones, and after three such measurements in a row the training ends early.
 
     Args:
         config: The method and its settings: `CDTConfig()`, `RvSConfig()`.
@@ -162,6 +167,42 @@ class _Means:
         return {name: float(total) / self.count for name, total in self.sums.items()}
 
 
+@dataclass
+class _Best:
+    """The policy that found held-out episodes most likely so far."""
+
+    nll: float = math.inf
+    step: int = 0
+    policy: StoredPolicy | None = None
+    behind: int = 0
+    """How many of the last measurements were clearly worse."""
+
+    def measure(self, nll: float, step: int, learner: Learner) -> str:
+        """Take a measurement, and return what is to be said about it: nothing, unless the likelihood turns."""
+        if nll < self.nll:
+            self.nll, self.step, self.policy = nll, step, learner.policy()
+        self.behind = self.behind + 1 if nll > self.nll + _TURNED else 0
+        if self.behind == 1:
+            return f"held-out episodes are less likely than at step {self.step}: the weights of then are kept"
+        return "the held-out likelihood does not recover: training ends" if self.hopeless else ""
+
+    @property
+    def hopeless(self) -> bool:
+        return self.behind >= _PATIENCE
+
+    def plain(self) -> dict[str, Any] | None:
+        if self.policy is None:
+            return None
+        return {"nll": self.nll, "step": self.step, "behind": self.behind, "policy": self.policy.plain()}
+
+    @classmethod
+    def from_parts(cls, plain: dict[str, Any] | None, tensors: dict[str, Tensor], like: StoredPolicy) -> _Best:
+        if plain is None:
+            return cls()
+        policy = like.from_parts(like.config, tensors, plain["policy"])
+        return cls(plain["nll"], plain["step"], policy, plain["behind"])
+
+
 class _Training:
     """A learner on its way."""
 
@@ -180,6 +221,7 @@ class _Training:
         self._device = device
         self._files = files
         self._means = _Means()
+        self._best = _Best()
         self._clock = _Clock()
         self._report = _Reporter(schedule.steps, report)
         self._saved_step = -1
@@ -187,22 +229,23 @@ class _Training:
 
     def run(self) -> StoredPolicy:
         with _held_interrupts(self._files is not None) as interrupted:
-            while self.step < self._schedule.steps:
+            while not self._is_over():
                 self._means.add(self._learner.update(self.step))
                 self.step += 1
-                metrics = self._log() if self._schedule.logs(self.step) else None
-                self._report(self.step, metrics)
+                metrics, note = self._log() if self._schedule.logs(self.step) else (None, "")
+                self._report(self.step, metrics, note)
                 if interrupted.is_set() or self._is_checkpoint_due():
                     self._checkpoint()
                 if interrupted.is_set():
                     raise KeyboardInterrupt
-        return self._learner.policy()
+        return self._best.policy if self._best.policy and self._best.behind else self._learner.policy()
 
     def load_state(self, state: TrainingState) -> None:
         try:
             self._learner.load_state(under("learner", state.tensors), state.plain["learner"])
             self._means = _Means(state.plain["averaged"], under("metrics", state.tensors))
             self._means.sums = {name: value.to(self._device) for name, value in self._means.sums.items()}
+            self._best = _Best.from_parts(state.plain["best"], under("best", state.tensors), self._learner.policy())
             self._clock = _Clock(state.plain["seconds"])
             set_random_state(self._device, under("random", state.tensors))
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
@@ -212,8 +255,12 @@ class _Training:
             ) from error
         self.step = self._saved_step = state.step
 
-    def _log(self) -> dict[str, float]:
-        metrics = self._means.values()
+    def _is_over(self) -> bool:
+        return self.step == self._schedule.steps or self._best.hopeless
+
+    def _log(self) -> tuple[dict[str, float], str]:
+        """Write a row of the log; return its metrics, and what else there is to say."""
+        metrics, note = self._means.values(), ""
         self._means = _Means()
         if self._schedule.validates(self.step):
             metrics |= {f"held_out_{name}": value for name, value in self._learner.validate().items()}
@@ -226,25 +273,34 @@ class _Training:
             )
         if self.log is not None:
             self.log.write(self.step, {**metrics, "seconds": round(self._clock.seconds, 3)})
-        return metrics
+        if "held_out_nll" in metrics:
+            note = self._best.measure(metrics["held_out_nll"], self.step, self._learner)
+        return metrics, note
 
     def _is_checkpoint_due(self) -> bool:
         waited = time.monotonic() - self._saved_at
-        return waited >= self._schedule.checkpoint_every or self.step == self._schedule.steps
+        return waited >= self._schedule.checkpoint_every or self._is_over()
 
     def _checkpoint(self) -> None:
         if self._files is None or self.step == self._saved_step:
             return
         tensors, plain = self._learner.state()
+        best = self._best.policy.tensors() if self._best.policy else {}
         self._files.write(
             TrainingState(
                 step=self.step,
                 tensors={
                     **prefixed("learner", tensors),
                     **prefixed("metrics", self._means.sums),
+                    **prefixed("best", best),
                     **prefixed("random", random_state(self._device)),
                 },
-                plain={"learner": plain, "averaged": self._means.count, "seconds": self._clock.seconds},
+                plain={
+                    "learner": plain,
+                    "averaged": self._means.count,
+                    "best": self._best.plain(),
+                    "seconds": self._clock.seconds,
+                },
             )
         )
         self._saved_step, self._saved_at = self.step, time.monotonic()
@@ -271,7 +327,7 @@ class _Reporter:
         self._marks: deque[tuple[float, int]] = deque(maxlen=20)  # when which step was done
         self._told = -math.inf
 
-    def __call__(self, step: int, metrics: dict[str, float] | None) -> None:
+    def __call__(self, step: int, metrics: dict[str, float] | None, note: str) -> None:
         if self._callback is None:
             return
         now = time.monotonic()
@@ -282,7 +338,7 @@ class _Reporter:
         self._marks.append((now, step))
         seconds = now - self._marks[0][0]
         rate = {"steps_per_second": (step - self._marks[0][1]) / seconds} if seconds > 0 else {}
-        self._callback(Progress("training", step, self._steps, figures=self._metrics | rate))
+        self._callback(Progress("training", step, self._steps, note, self._metrics | rate))
 
 
 def _finished(path: Path, identity: Identity) -> StoredPolicy:

@@ -2,6 +2,7 @@ import csv
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import threading
@@ -303,6 +304,53 @@ def test_reports_tell_steps_metrics_and_throughput() -> None:
     assert steps == sorted(set(steps))
     assert set(steps) >= {10, 20, 30}
     assert not told[0].figures  # nothing is known yet
+
+
+def overfitting() -> tuple[RvSConfig, Dataset]:
+    """A large network and a few episodes of noise: it learns them by heart."""
+    data = small_dataset(episodes=12)
+    noise = np.random.default_rng(0).uniform(-1, 1, size=data.actions.shape).astype(np.float32)
+    config = RvSConfig(steps=2000, batch=64, width=128, dropout=0.0, learning_rate=3e-3, held_out=0.3)
+    return config, replace(data, actions=noise)
+
+
+def test_a_training_that_learns_by_heart_keeps_its_best_weights_says_so_and_ends(tmp_path: Path) -> None:
+    config, data = overfitting()
+    notes: list[str] = []
+    options: dict[str, Any] = {"validate_every": 20, "log_every": 20, "checkpoint_every": 0}
+    policy = train(
+        config,
+        data,
+        directory=tmp_path / "run",
+        report=lambda now: notes.append(now.note) if now.note else None,
+        **options,
+    )
+    measured = {int(row["step"]): float(row["held_out_nll"]) for row in rows(tmp_path / "run")}
+    best = min(measured, key=lambda step: measured[step])
+    assert best < max(measured) < 1000
+    assert re.fullmatch(
+        rf"held-out episodes are less likely than at step {best}: the weights of then are kept", notes[-2]
+    )
+    assert notes[-1] == "the held-out likelihood does not recover: training ends"
+    learner = config.build(data, seed=0)
+    torch.manual_seed(0)
+    for step in range(best):
+        learner.update(step)
+    for name, tensor in learner.policy().tensors().items():
+        assert torch.equal(policy.tensors()[name], tensor), name
+    with pytest.raises(StopError):
+        train(config, data, directory=tmp_path / "again", report=stop_at(best + 10), **options)
+    assert same(train(config, data, directory=tmp_path / "again", **options), policy)
+    shutil.rmtree(tmp_path / "run" / "policy")
+    assert same(train(config, data, directory=tmp_path / "run", **options), policy)
+
+
+def test_a_training_that_still_learns_gets_its_last_weights() -> None:
+    told: list[Progress] = []
+    first = train(SMALL, small_dataset(), validate_every=5, report=told.append)
+    assert told[-1].done == SMALL.steps
+    assert not any(now.note for now in told)
+    assert same(first, train(SMALL, small_dataset(), validate_every=30))
 
 
 @pytest.mark.slow
