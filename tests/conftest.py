@@ -10,6 +10,8 @@ import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # trainings have nothing to choose then, and repeat to the bit
+
 # Shape checks and shared machines make single examples slow now and then, so time is never judged.
 _slow = [HealthCheck.too_slow]
 settings.register_profile("local", max_examples=50, deadline=None, suppress_health_check=_slow)

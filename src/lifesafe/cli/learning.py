@@ -14,7 +14,7 @@ from lifesafe.console.prompts import FOUND, OK
 from lifesafe.console.settings import Settings, logged_data, settings_help
 from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError
-from lifesafe.lab.commands.methods import AnyMethod, configured, on_training
+from lifesafe.lab.commands.methods import AnyMethod, configured, given_threads, on_training
 from lifesafe.lab.methods import METHODS, can_be_asked
 from lifesafe.returns import Returns, returns_array
 from lifesafe.systems import Task, task
@@ -53,8 +53,8 @@ def train(
     those within --limit (bc-safe). A name that ends in -osrl computes what the incumbents' code does, errors included.
     `--set help` lists the settings of a method.
 
-    While other work keeps the processors busy, set OMP_NUM_THREADS=1: threads that wait for each other are then
-    slower than one alone, by far.
+    One thread or all are used, whichever makes steps faster, which is measured now and then. Set OMP_NUM_THREADS to
+    decide it yourself: the same command then gives the same weights to the bit.
 
     Examples:
         lifesafe train PointCircle
@@ -88,7 +88,16 @@ def train(
     directory = out or Path("runs") / "-".join(["train", *words])
     with progress(f"{name} {method}") as report:
         told = on_training(report)
-        learn(config, dataset, seed=seed, directory=directory, device=device, compile=compile, report=told)
+        learn(
+            config,
+            dataset,
+            seed=seed,
+            directory=directory,
+            device=device,
+            compile=compile,
+            threads=given_threads(),
+            report=told,
+        )
     if json:
         print_json({"task": name, "policy": str(directory / "policy"), "seed": seed, "dataset": dataset.fingerprint})
     else:

@@ -25,7 +25,7 @@ from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.interfaces import Progress
 from lifesafe.journal.history import Tried
-from lifesafe.lab.commands.methods import Conditioned, configured, on_training
+from lifesafe.lab.commands.methods import Conditioned, configured, given_threads, on_training
 from lifesafe.report.page import write_page
 from lifesafe.report.reading import Reading
 from lifesafe.returns import Returns
@@ -313,7 +313,7 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
         show_plan(life.problem)
     if life.phase == "train":
         with progress(life.task.name) as report:
-            life.train(on_training(report), device=device)
+            life.train(on_training(report), device=device, threads=given_threads())
     if life.optimizer.problem.limits != life.task.limits:  # changed by `lifesafe optimize` since
         say(f"Back to the limit of this command, {_limits(life.task.limits)}.")
         life.change_limits(life.task.limits)

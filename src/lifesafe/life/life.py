@@ -177,7 +177,7 @@ class Lifetime:
 
         Args:
             report: Called as training goes on.
-            **options: Further ones of `lifesafe.policies.train`: device, compile.
+            **options: Further ones of `lifesafe.policies.train`: device, compile, threads.
         """
         if self._policy is None:
             if self._has_policy():

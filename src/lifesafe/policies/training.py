@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from lifesafe.interfaces import Progress, Report
 from lifesafe.policies.checkpoint import MANIFEST, check_free, load, policy_folder, read_manifest, save
 from lifesafe.policies.device import check_device, random_state, set_random_state
 from lifesafe.policies.learner import Learner, LearnerConfig, StoredPolicy, prefixed, under
+from lifesafe.policies.threads import chosen_threads
 from lifesafe.policies.training_state import CSVLog, Identity, TrainingDirectory, TrainingState
 
 POLICY, TRAINING = "policy", "training"
@@ -41,6 +42,7 @@ def train(
     directory: str | Path | None = None,
     device: str = "cpu",
     compile: bool = False,
+    threads: int | None = None,
     log_every: int = 100,
     validate_every: int = 1000,
     checkpoint_every: float = 60.0,
@@ -49,9 +51,9 @@ def train(
     """Return the policy that a method learns from a dataset.
 
     With a directory, a training that was killed or interrupted goes on from its last checkpoint when called again
-    with the same config, dataset and seed, and ends with the same weights, bit by bit, as one that was not (on a CPU
-    with the same number of threads); a finished one returns its policy at once. The directory then holds `policy`
-    (see `load`) and `training` (the last checkpoint, the log).
+    with the same config, dataset and seed, and ends with the same weights as one that was not: bit by bit on a CPU with
+    a given number of threads, to rounding where it is chosen. A finished one returns its policy at once. The directory
+    then holds `policy` (see `load`) and `training` (the last checkpoint, the log).
 
     Where the likelihood of held-out episodes is measured and has become clearly worse than it was, the policy gets the
     best weights in place of the last ones, and after three such measurements in a row the training ends early.
@@ -63,6 +65,8 @@ def train(
         directory: Where to keep checkpoints, logs and the policy; without one nothing is written.
         device: "cpu", "cuda", "cuda:1" or "mps".
         compile: Whether to let `torch.compile` fuse the computation: slow to start, faster to run.
+        threads: Threads on a CPU. Unless given, one or as many as PyTorch may use, whichever makes steps faster:
+            measured with the first steps, and again when they slow down.
         log_every: Steps that are averaged into one row of the log, `training/log.csv`.
         validate_every: Steps between measurements on held-out episodes; the last step is always measured.
         checkpoint_every: Seconds between checkpoints; 0 for one after every step.
@@ -81,16 +85,18 @@ def train(
             f" got {log_every}, {validate_every} and {checkpoint_every}."
         )
     settings = to_plain(config)  # refuses a setting that is none of its choices, or of another type
+    if threads is not None and threads < 1:
+        raise ConfigError(f"threads must be at least 1; got {threads}.")
     if config.steps < 1:
         raise ConfigError(f"steps must be at least 1; got {config.steps}.")
     _check_actions(dataset)
     place = check_device(device)
     root = None if directory is None else Path(directory)
     schedule = _Schedule(config.steps, log_every, validate_every, checkpoint_every)
-    with _private_random_state(place, seed), _without_subnormals():
+    with _private_random_state(place, seed), _without_subnormals(), chosen_threads(threads, place) as stepped:
         if root is None:
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
-            return _Training(learner, schedule, place, report).run()
+            return _Training(learner, schedule, place, report).run(stepped)
         identity = Identity(type(config).__name__, settings, dataset.fingerprint, int(seed))
         files = TrainingDirectory(root / TRAINING, identity)
         with files.open():
@@ -103,7 +109,7 @@ def train(
             if state is not None:
                 training.load_state(state)
             training.log = CSVLog(root / TRAINING / "log.csv", step=training.step)
-            policy = training.run()
+            policy = training.run(stepped)
             save(policy, root / POLICY, training=identity.plain())
             return policy
 
@@ -227,7 +233,7 @@ class _Training:
         self._saved_step = -1
         self._saved_at = time.monotonic()
 
-    def run(self) -> StoredPolicy:
+    def run(self, stepped: Callable[[], None]) -> StoredPolicy:
         with _held_interrupts(self._files is not None) as interrupted:
             while not self._is_over():
                 self._means.add(self._learner.update(self.step))
@@ -238,6 +244,7 @@ class _Training:
                     self._checkpoint()
                 if interrupted.is_set():
                     raise KeyboardInterrupt
+                stepped()
         return self._best.policy if self._best.policy and self._best.behind else self._learner.policy()
 
     def load_state(self, state: TrainingState) -> None:

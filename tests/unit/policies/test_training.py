@@ -249,7 +249,7 @@ def test_arguments_are_checked_before_anything_is_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (small_config(sampling="Mild"), r"sampling = 'Mild' is not one of 'mild', 'even'\. Did you mean 'mild'\?"),
+        (small_config(sampling="Mild"), r"sampling = 'Mild' is not one of 'even', 'mild'\. Did you mean 'mild'\?"),
         (small_config(clip=math.inf), "clip = inf is not a finite number"),
         (replace(SMALL, steps=5.0), r"steps = 5\.0 is not a whole number"),
     ],

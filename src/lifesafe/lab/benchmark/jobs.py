@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from lifesafe._random import integer
@@ -97,7 +98,15 @@ class _Work:
     def train(self, directory: Path) -> Policy:
         """Return the policy of a directory, trained as far as needed."""
         config, told = self.suite.config(self.job), on_training(self.report)
-        return train(config, self.dataset, seed=self.job.seed, directory=directory, device=self.device, report=told)
+        return train(
+            config,
+            self.dataset,
+            seed=self.job.seed,
+            directory=directory,
+            device=self.device,
+            threads=torch.get_num_threads(),  # as the suite has set them
+            report=told,
+        )
 
     def run(
         self, policy: Policy, task: Task, target: Returns, stop_at: Sequence[float] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -27,6 +28,12 @@ def configured(method: str, task: Task, settings: Sequence[str]) -> LearnerConfi
         raise ConfigError("limits are no setting of a method here; give them by --limit.")
     config = method_config(method, limits=task.limits, task=task.name)
     return with_settings(config, [word for word in settings if word != "help"])
+
+
+def given_threads() -> int | None:
+    """Return the number of threads that the environment gives to a training; none if it leaves the choice."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() and int(given) else None
 
 
 def on_training(report: Report, of: str = "") -> Report:
