@@ -109,6 +109,7 @@ def method_config(name: str, *, limits: Sequence[float], task: str | None = None
     if name not in METHODS:
         raise ConfigError(f"There is no method {name!r}.{nearest(name, METHODS)} They are: {', '.join(METHODS)}.")
     method = METHODS[name]
+    importlib.import_module("lifesafe.policies")  # first: it names the extra where PyTorch is missing
     make = getattr(importlib.import_module(method.module), method.config)
     make = getattr(make, method.preset) if method.preset else make
     own = {"limits": tuple(map(float, limits))} if method.one_limit else {}
