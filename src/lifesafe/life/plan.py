@@ -158,11 +158,8 @@ class Plan:
 
 
 def relabels(method: LearnerConfig) -> bool:
-    """Return whether a policy learns from relabeled episodes to keep the cost when asked for all reward at none.
-
-    OSRL's rule relabels hardly any of a few hundred episodes.
-    """
-    return isinstance(method, CDTConfig) and method.augmentation.fraction > 0 and method.augmentation.rule == "front"
+    """Return whether a policy learns from relabeled episodes to keep the cost when asked for all reward at none."""
+    return isinstance(method, CDTConfig) and method.augmentation.fraction > 0
 
 
 def _paper_starts(task: Task, logs: Steps) -> list[Returns]:
