@@ -1,4 +1,4 @@
-"""The tutorials: notebooks that are executed as they are and keep what they print. Run as a script, it renews them."""
+"""The tutorials: notebooks that are executed as they are and keep what they print; as a script, it renews them."""
 
 import os
 import re
@@ -36,7 +36,7 @@ def executed(path: Path, place: Path) -> NotebookNode:
     }
     client = NotebookClient(
         notebook,
-        timeout=300,
+        timeout=900,
         kernel_name="python3",
         resources={"metadata": {"path": str(place)}},
         record_timing=False,
@@ -64,7 +64,7 @@ def outputs(cell: NotebookNode) -> list[str]:
 
 
 if __name__ == "__main__":
-    for tutorial in TUTORIALS:
+    for tutorial in map(Path, sys.argv[1:]) if sys.argv[1:] else TUTORIALS:
         with tempfile.TemporaryDirectory() as directory:
             nbformat.write(executed(tutorial, Path(directory)), tutorial)
         print(tutorial.name)
