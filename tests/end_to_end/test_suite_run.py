@@ -1,6 +1,5 @@
 """A suite of jobs: run, killed, resumed, failed."""
 
-import json
 import os
 import subprocess
 import sys
@@ -9,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lifesafe.lab.benchmark.costs import measured_costs
 
 from lifesafe.cli import main
+from lifesafe.interfaces import Progress
 from lifesafe.lab.benchmark.processes import Processes
 from lifesafe.lab.benchmark.results import read_rows
-from lifesafe.lab.benchmark.runner import Event, run_suite
+from lifesafe.lab.benchmark.runner import run_suite
 from lifesafe.lab.benchmark.suite import Grid, Job, Suite, load_suite
 
 SUITE = """
@@ -46,6 +45,11 @@ def suite(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.toml"
     path.write_text(SUITE)
     return path
+
+
+def happened(told: list[Progress]) -> list[str]:
+    """Return what happened to jobs, one after the other."""
+    return [each.note.split(" ", 2)[2].partition(":")[0] for each in told if each.note]
 
 
 def numbers(directory: Path) -> list[tuple[object, ...]]:
@@ -83,9 +87,9 @@ def test_a_killed_suite_goes_on_and_ends_with_the_same_rows(
     process.wait()
     assert 0 < len(list((killed / "rows").glob("*.json"))) < 3
 
-    told: list[Event] = []
-    assert run_suite(load_suite(suite), killed, Processes(load_suite(suite), killed), progress=told.append) == []
-    assert told[0].state == "found"
+    told: list[Progress] = []
+    assert run_suite(load_suite(suite), killed, Processes(load_suite(suite), killed), report=told.append) == []
+    assert "done before" in told[0].note
     assert numbers(killed) == expected
 
     suite.write_text(SUITE.replace("steps = 60", "steps = 61"))
@@ -134,12 +138,12 @@ def test_a_job_that_fails_is_tried_again_reported_and_does_not_stop_the_others(t
     suite = Suite("broken", grid, {"bc-all": {"steps": 5}, "bc-safe": {"steps": 5}})
     wrong = tmp_path / "PointCircle.hdf5"
     wrong.write_bytes(b"no data")
-    told: list[Event] = []
+    told: list[Progress] = []
     out = tmp_path / "out"
-    failed = run_suite(suite, out, Processes(suite, out, data={"PointCircle": wrong}), progress=told.append)
+    failed = run_suite(suite, out, Processes(suite, out, data={"PointCircle": wrong}), report=told.append)
     assert [job.method for job in failed] == ["bc-safe", "bc-all"]
-    assert [event.state for event in told] == ["begun", "retried", "failed"] * 2
-    assert "DatasetError" in told[2].reason
+    assert happened(told) == ["begun", "failed, begun again", "FAILED"] * 2
+    assert all("DatasetError" in each.note for each in told if "FAILED" in each.note)
     assert "DatasetError" in (out / "jobs" / failed[0].name / "error.txt").read_text()
     assert run_suite(suite, out, Processes(suite, out)) == []  # with the right data
 
@@ -162,30 +166,6 @@ def test_the_commands_run_a_suite_and_print_its_table(
     assert main(["bench", "table", str(tmp_path / "nothing")]) == 2
     assert main(["bench", "run", str(suite), "--data", str(tmp_path)]) == 2
     assert "holds none of PointCircle.hdf5" in capfd.readouterr().err
-
-
-def test_the_cost_of_a_suite_is_told_before_it_is_begun(
-    suite: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    plan = ["bench", "plan", str(suite), "--machines", "1", "3", "--cores", "2"]
-    assert main(plan) == 0
-    told = capfd.readouterr()
-    assert told.out.startswith("tiny: 3 jobs, ")
-    assert "PLS and CDT     1" in told.out
-    assert "3 of 3 jobs: from their parts" in told.err
-    assert "Roughly, since batch or width were measured otherwise: pls" in told.err
-
-    run = ["--methods", "bc-safe", "--limit", "40", "--out", str(tmp_path / "out")]
-    assert main(["bench", "run", str(suite), *run]) == 0
-    capfd.readouterr()
-    assert main([*plan, "--methods", "bc-safe", "--measured", str(tmp_path / "out"), "--json"]) == 0
-    found = json.loads(capfd.readouterr().out)
-    (row,) = read_rows(tmp_path / "out")
-    assert [job["basis"] for job in found["jobs"]] == ["run", "run"]  # another limit takes as long
-    assert found["jobs"][0]["seconds"] == pytest.approx(measured_costs().start + row.training_seconds + row.seconds)
-    assert [outlook["machines"] for outlook in found["outlooks"]] == [1, 3]
-    assert main([*plan, "--cpus", "4"]) == 2
-    assert "fits on no machine with 2 cores" in capfd.readouterr().err
 
 
 @pytest.mark.slow  # a minute on two cores, most of it the imports of 13 processes
@@ -219,11 +199,11 @@ def test_a_suite_on_ray_gives_the_same_rows_and_tells_of_failures(suite: Path, t
     wrong.write_bytes(b"no data")
     grid = Grid(tasks=("PointCircle",), methods=("bc-all",), limits=(40.0,), seeds=1, episodes=2)
     broken = Suite("broken", grid, {"bc-all": {"steps": 5}})
-    told: list[Event] = []
+    told: list[Progress] = []
     pool = RayTasks(broken, tmp_path / "out", data={"PointCircle": wrong})
-    assert len(run_suite(broken, tmp_path / "out", pool, progress=told.append)) == 1
-    assert [event.state for event in told] == ["begun", "retried", "failed"]
-    assert "DatasetError" in told[-1].reason
+    assert len(run_suite(broken, tmp_path / "out", pool, report=told.append)) == 1
+    assert happened(told) == ["begun", "failed, begun again", "FAILED"]
+    assert "DatasetError" in told[-1].note
 
 
 @pytest.mark.slow  # Ray takes its time to begin
@@ -274,9 +254,10 @@ def test_many_jobs_on_ray_begin_in_order_and_those_that_fail_or_die_are_tried_ag
             os._exit(1)
         return [], "RuntimeError: made to fail" if first and job.name == failing else None
 
-    told: list[Event] = []
+    told: list[Progress] = []
     out = tmp_path / "out"
-    assert run_suite(suite, out, RayTasks(suite, out, cpus=0.5, work=work), progress=told.append) == []
-    assert [event.job for event in told if event.state == "begun"] == jobs
-    assert {event.job.name for event in told if event.state == "retried"} == {dying, failing}
+    assert run_suite(suite, out, RayTasks(suite, out, cpus=0.5, work=work), report=told.append) == []
+    assert [each.note.split()[1] for each in told if each.note.endswith(" begun")] == [job.name for job in jobs]
+    again = {each.note.split()[1] for each in told if each.note.endswith("begun again")}
+    assert again == {dying, failing}
     assert len(list((out / "rows").glob("*.json"))) == len(jobs) == 24

@@ -135,8 +135,9 @@ def run(
     )
     plan = Plan(task=known, method=config, search=search, level=level, seed=seed)
     directory = out or Path("runs") / f"{re.sub(r'[^A-Za-z0-9_.-]+', '-', known.name)}-{method}-{seed}"
-    say(f"Run: {directory}")
-    with Lifetime.open(directory, plan, data=_given(known, data), workers=workers) as life:
+    logs = _given(known, data)
+    with Lifetime.open(directory, plan, data=logs, workers=workers) as life:
+        say(f"Run: {directory}")
         code = _conclude(life, _live(life, operate, plain=plain, device=device), json)
     if not json:
         print(f"For its report: lifesafe report {shlex.quote(str(directory))}")
@@ -184,8 +185,8 @@ def demo(
     config = CDTConfig(steps=steps, batch=64, width=64, layers=2, heads=4, context=2)
     search = Search(delta=delta, start="calm")
     plan = Plan(task=find_task("PointCircle", limits=limit), method=config, search=search, seed=seed)
-    say(f"Run: {out}")
     with Lifetime.open(out, plan, workers=workers) as life:
+        say(f"Run: {out}")
         rows = _live(life, 100, plain=True)
         code = _conclude(life, rows, json)
     path = out / "report.html"

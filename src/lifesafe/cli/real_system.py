@@ -329,10 +329,6 @@ def _check_open(run: Path, optimizer: SafeOptimizer, trial: int) -> None:
     now = f"Trial {opened.number} is open" if opened is not None else "No trial is open"
     if tried is not None and tried.dropped:
         raise TrialError(
-            f"Trial {trial} was dropped by a retraction. {now}; `lifesafe ask {directory}` prints the one to run."
-        )
-    if tried is not None and tried.dropped:
-        raise TrialError(
             f"Trial {trial} was dropped by a retraction, because it was chosen from what was wrong. {now}; `lifesafe"
             f" ask {directory}` prints the one to run."
         )

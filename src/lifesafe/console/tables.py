@@ -1,8 +1,7 @@
-"""Tables of words, as text, Markdown or HTML, and plain values as JSON."""
+"""Tables of words, as text or Markdown, and plain values as JSON."""
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,13 +41,6 @@ class Table:
         """Return the table in Markdown; the first column names the row, the others hold numbers."""
         lines = [f"| {' | '.join(row)} |" for row in (self.heading, *self.rows)]
         return "\n".join([lines[0], "|---|" + "---:|" * (len(self.heading) - 1), *lines[1:]])
-
-    def html(self) -> str:
-        """Return the table in HTML."""
-        head, *rows = ([html.escape(cell) for cell in row] for row in (self.heading, *self.rows))
-        body = [f"<tr><th>{name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>" for name, *cells in rows]
-        names = "".join(f"<th>{cell}</th>" for cell in head)
-        return "\n".join(["<table>", f"<thead><tr>{names}</tr></thead><tbody>", *body, "</tbody>", "</table>"])
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,7 @@ TOML has no null: what is None is left out, and what is missing is the default.
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -62,10 +62,16 @@ def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
         return
     differing = list(differences(recorded, manifest))
     if differing:
+        more = " ..." if len(differing) > 3 else ""
+        other = f" To search that run under other limits: `lifesafe optimize {directory} --limit NUMBER`."
         raise ConfigError(
-            f"{directory} holds a run that was begun otherwise: {'; '.join(differing[:3])}"
-            f"{' ...' if len(differing) > 3 else ''}. Give another directory, or the settings of that run."
+            f"{directory} holds a run that was begun otherwise: {'; '.join(differing[:3])}{more}. Give another"
+            f" directory, or the settings of that run.{other if _limits_differ(differing) else ''}"
         )
+
+
+def _limits_differ(differing: Sequence[str]) -> bool:
+    return any(each.startswith("run.limits ") for each in differing)
 
 
 def differences(recorded: Mapping[str, Any], given: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -19,6 +19,8 @@ from lifesafe.errors import ConfigError, GuaranteeWarning
 from lifesafe.journal import events as e
 from lifesafe.journal import read_records
 from lifesafe.lab.commands import theory
+from lifesafe.lab.coverage.deployment import Row
+from lifesafe.lab.coverage.suite import SUITES
 from lifesafe.report.reading import Reading
 from lifesafe.safety import SafeOptimizer
 from report_runs import held
@@ -245,7 +247,7 @@ def test_a_simulation_tells_its_story(capsys: pytest.CaptureFixture[str]) -> Non
 def test_a_simulation_tells_the_numbers_of_the_run_to_machines(
     promise: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    main([*SHORT, "--seed", "2", *promise, "--json"])
+    main([*SHORT, "--episodes", "40", "--seed", "2", *promise, "--json"])
     told = json.loads(capsys.readouterr().out)
     reading = Reading.read(Path(told["run"]))
     best = reading.beliefs, reading.chosen
@@ -454,7 +456,10 @@ def test_budget_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> N
     assert told["episodes"] == 20 * told["trials"]
 
 
-def test_a_coverage_keeps_what_was_simulated_before(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_coverage_keeps_what_was_simulated_before(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(SUITES, "headline", ((Row(family="rare", episodes=40), Row(family="cliff")), 2))
     words = ["theory", "coverage", "headline", "--family", "rare", "--deployments", "1", "--workers", "1", "--json"]
     assert main(words) == 0
     told = json.loads(capsys.readouterr().out)

@@ -92,18 +92,25 @@ def machine(target: dict[str, Any], costs: int, stops: Sequence[float], rng: np.
 
 
 @pytest.mark.parametrize("name", BEGINNINGS)
-def test_a_whole_search_by_ask_and_tell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    begin = [*BEGINNINGS[name], "--episodes", "50"]  # the last one given counts
+def test_before_the_first_trial_is_said_what_the_search_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    begin = [*BEGINNINGS[name], "--episodes", "40"]  # the last one given counts
     assert main(["plan", *begin]) == 0
     planned = capsys.readouterr().out
-    assert planned.startswith("The search takes at most 50 real episodes; as a rule ")
+    assert planned.startswith("The search takes at most 40 real episodes; as a rule ")
     assert main(["ask", "lab", *begin]) == 0
     shown = capsys.readouterr()
-    assert shown.err == planned  # what it will take is said before the first trial
-    asked, rng, told = json.loads(shown.out), np.random.default_rng(0), 0
+    assert shown.err == planned
+    asked = json.loads(shown.out)
     assert asked["promise"] == ("total" if "total" in name else "trial")
+    assert len(asked["targets"]) == asked["episodes"] > 0
+
+
+@pytest.mark.parametrize("name", ["knobs, trial, stop", "two costs, total", "returns, sure"])
+def test_a_whole_search_by_ask_and_tell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ask", "lab", *BEGINNINGS[name], "--episodes", "40"]) == 0
+    asked, rng, told = json.loads(capsys.readouterr().out), np.random.default_rng(0), 0
     costs, stops = len(asked["limits"]), asked["stop_at"]
-    assert stops == {"": None, "stop": [40.0], "sure": [18.0]}.get(name.rpartition(", ")[2], stops)
+    assert stops == ([40.0, 3.0] if costs == 2 else [18.0] if "sure" in name else [40.0])
     while asked["trial"] is not None:
         assert len(asked["targets"]) == asked["episodes"]
         own = [machine(target, costs, stops, rng) for target in asked["targets"]]
@@ -113,7 +120,7 @@ def test_a_whole_search_by_ask_and_tell(name: str, capsys: pytest.CaptureFixture
         assert line.startswith(f"Trial {asked['trial']}: {len(own)} episode")
         code = main(["ask", "lab"])
         asked = json.loads(capsys.readouterr().out)
-    assert told <= 50
+    assert told <= 40
     assert (asked["stage"], asked["episodes"], asked["targets"]) == ("done", 0, [])
     assert asked["done"]
     assert code == (0 if asked["best"] is not None else 1)

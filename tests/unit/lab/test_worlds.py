@@ -69,7 +69,7 @@ def test_vigorous_episodes_of_a_correlated_world_earn_and_cost_more(stop):
 @pytest.mark.parametrize("stop", [None, 40.0])
 def test_means_are_averages_over_days(stop):
     world, rng = flat((25.0,), negative_binomial(), day=0.6), np.random.default_rng(5)
-    trials = np.array([world.draw(np.zeros((5, 2)), rng, stop).mean(axis=0) for _ in range(4000)])
+    trials = np.array([world.draw(np.zeros((5, 2)), rng, stop).mean(axis=0) for _ in range(1500)])
     assert_means_are_those_of_draws(world, trials, stop)
 
 
@@ -95,7 +95,7 @@ def test_a_stop_lowers_the_mean_and_bounds_every_episode(law):
 
 @pytest.mark.parametrize("name", ALL)
 def test_worlds_begin_safely_inside_their_box_with_something_to_gain(name):
-    for number in range(5):
+    for number in range(2):
         world = ALL[name](np.random.default_rng(number))
         assert world.family == name
         assert all(low <= at <= high for at, (low, high) in zip(world.start, world.axes.values(), strict=True))

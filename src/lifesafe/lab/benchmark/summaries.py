@@ -1,16 +1,18 @@
-"""What a comparison comes to: how often each method is safe, what its search took, and one number over all tasks."""
+"""A whole document about some results: the table, and what it comes to, as counts and as one number over all tasks."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lifesafe.console.tables import Table
+from lifesafe.lab.benchmark.published import SOURCE, published_for
 from lifesafe.lab.benchmark.results import Cells, Row
 from lifesafe.lab.benchmark.statistics import aggregates
-from lifesafe.lab.benchmark.tables import Format, in_columns
+from lifesafe.lab.benchmark.tables import Format, csv_text, in_columns, table_text
 from lifesafe.lab.methods import title
+
+_HEADINGS = {"md": f"# {SOURCE}\n\n", "tex": f"% {SOURCE}\n"}
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,25 @@ def sections(rows: Sequence[Row]) -> list[Section]:
     ]
 
 
-def summary_text(rows: Sequence[Row], form: Format) -> str:
-    """Return the summary as it follows a table; nothing in LaTeX and CSV, which hold one table."""
+def document(rows: Sequence[Row], form: Format, *, published: bool = False) -> str:
+    """Return everything about some rows as one text, the same for the same rows.
+
+    In Markdown the summary follows the table; LaTeX and CSV hold the table alone.
+
+    Args:
+        rows: The results.
+        form: Markdown, LaTeX or CSV.
+        published: Whether the paper's numbers for these tasks and limits follow.
+    """
+    cells = Cells.of(rows)
+    if form == "csv":
+        return csv_text({"here": cells} | ({"paper": published_for(cells)} if published else {}))
+    parts = [table_text(cells, form)]
     if form == "md":
-        return "\n".join(["## Summary", "", *(f"{s.table.markdown()}\n\n{s.note}\n" for s in sections(rows))])
-    if form == "html":
-        parts = [f"{section.table.html()}\n<p>{html.escape(section.note)}</p>" for section in sections(rows)]
-        return "\n".join(["<h2>Summary</h2>", *parts, ""])
-    return ""
+        parts.append("\n".join(["## Summary", "", *(f"{s.table.markdown()}\n\n{s.note}\n" for s in sections(rows))]))
+    if published:
+        parts.append(_HEADINGS[form] + table_text(published_for(cells), form))
+    return "\n".join(parts)
 
 
 def _promises(rows: Sequence[Row]) -> str:

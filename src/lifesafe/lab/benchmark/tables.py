@@ -7,7 +7,6 @@ A cell is mean and standard deviation over seeds of the normalized reward and of
 from __future__ import annotations
 
 import csv
-import html
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,7 @@ from typing import Literal
 from lifesafe.lab.benchmark.results import Cell, Cells, Key
 from lifesafe.lab.methods import METHODS, PLS, title
 
-Format = Literal["md", "tex", "csv", "html"]
+Format = Literal["md", "tex", "csv"]
 
 COLUMNS = (*METHODS, PLS)
 """Methods in the order of columns: ours last."""
@@ -35,14 +34,14 @@ class Style:
 _STYLES = {
     "md": Style(lambda text: f"**{text}**", lambda text: f"{text} ✗", "–"),
     "tex": Style(lambda text: rf"\textbf{{{text}}}", lambda text: rf"\textcolor{{red}}{{{text}}}", "--"),
-    "html": Style(lambda text: f"<strong>{text}</strong>", lambda text: f'<span class="unsafe">{text} ✗</span>', "–"),
 }
 
 
 def table_text(table: Cells, form: Format) -> str:
     """Return a table as text."""
-    texts = {"md": _markdown, "tex": _latex, "csv": lambda table: csv_text({"here": table}), "html": _html}
-    return texts[form](table)
+    if form == "csv":
+        return csv_text({"here": table})
+    return _markdown(table) if form == "md" else _latex(table)
 
 
 def csv_text(tables: Mapping[str, Cells]) -> str:
@@ -96,16 +95,16 @@ def _markdown(table: Cells) -> str:
             lines.append(f"| {task} | reward | {' | '.join(reward for reward, _ in words)} |")
             lines.append(f"| | cost | {' | '.join(cost for _, cost in words)} |")
         lines.append("")
-    lines += [_legend(table, "✗"), ""]
+    lines += [_legend(table), ""]
     if table.data:
         lines += ["Data:", "", *(f"- {line}" for line in _data(table)), ""]
     return "\n".join(lines)
 
 
-def _legend(table: Cells, unsafe: str) -> str:
+def _legend(table: Cells) -> str:
     return (
         "Reward between the extremes of the public dataset, cost as a share of the limit: mean ± standard deviation"
-        f" over {_seeds(table)}. {unsafe}: above the limit. Bold: the best reward of those that are safe."
+        f" over {_seeds(table)}. ✗: above the limit. Bold: the best reward of those that are safe."
         f" –: not run, or nothing was known to be safe.{_partly_idle(table)}"
     )
 
@@ -139,23 +138,6 @@ def _csv_lines(table: Cells) -> Iterator[list[object]]:
                 written = ["" if math.isnan(number) else f"{number:.4f}" for number in numbers]
                 verdict = _verdict(table, task, limit, method)
                 yield [f"{limit:g}", task, method, *written, cell.seeds, cell.idle, verdict]
-
-
-def _html(table: Cells) -> str:
-    methods = in_columns(table.methods)
-    heads = "".join(f"<th>{html.escape(title(method))}</th>" for method in methods)
-    lines = ["<table>"]
-    for limit in table.limits:
-        lines.append(f"<thead><tr><th>limit {limit:g}</th><th></th>{heads}</tr></thead><tbody>")
-        for task in table.tasks:
-            words = _words(table, task, limit, _STYLES["html"])
-            rewards = "".join(f"<td>{reward}</td>" for reward, _ in words)
-            costs = "".join(f"<td>{cost}</td>" for _, cost in words)
-            lines.append(f"<tr><th rowspan=2>{html.escape(task)}</th><td>reward</td>{rewards}</tr>")
-            lines.append(f"<tr><td>cost</td>{costs}</tr>")
-        lines.append("</tbody>")
-    notes = [_legend(table, "✗"), *(f"Data of {line}" for line in _data(table))]
-    return "\n".join([*lines, "</table>", *(f"<p>{html.escape(note)}</p>" for note in notes), ""])
 
 
 def _verdict(table: Cells, task: str, limit: float, method: str) -> str:

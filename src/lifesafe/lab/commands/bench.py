@@ -104,7 +104,7 @@ def bench_table(
     results: Results,
     /,
     *,
-    format: Literal["md", "tex", "csv", "html"] = "md",
+    format: Literal["md", "tex", "csv"] = "md",
     published: bool = False,
     out: OutFile = None,
     json: bool = False,
@@ -112,7 +112,7 @@ def bench_table(
     """Print the table of some results.
 
     Reward and cost of every method, what is safe, and what is best of that. The same results always give the same
-    text. A summary follows in Markdown and HTML: how often each method is safe, what its search took, and means
+    text. A summary follows in Markdown: how often each method is safe, what its search took, and means
     over everything with bootstrap intervals. With --published, the paper's own numbers for these tasks and limits
     follow, too; they are from the public data, and comparable only as far as yours are.
 
@@ -124,15 +124,14 @@ def bench_table(
 
     Args:
         results: Directories of suites, or JSON files of rows.
-        format: Markdown, LaTeX, CSV or HTML.
+        format: Markdown, LaTeX or CSV.
         published: Add the table of the paper.
         out: File to write; unless given, the table is printed.
         json: Print the counts of the summary as JSON instead.
     """
     from lifesafe._files import write_atomic
-    from lifesafe.lab.benchmark.documents import document
     from lifesafe.lab.benchmark.results import read_rows
-    from lifesafe.lab.benchmark.summaries import sections, summary
+    from lifesafe.lab.benchmark.summaries import document, sections, summary
 
     rows = read_rows(*_given(results))
     if json:

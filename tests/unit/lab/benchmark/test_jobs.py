@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lifesafe.data import write_dsrl
+from lifesafe.interfaces import Progress
 from lifesafe.lab.benchmark.jobs import run_job
 from lifesafe.lab.benchmark.suite import Grid, SafeSearch, Suite
 from lifesafe.safety import SafeOptimizer
@@ -21,7 +22,10 @@ def test_the_search_of_a_suite_is_run_on_disk_and_told_in_its_row(tmp_path: Path
     search = SafeSearch(promise="total", stop=2.0, episodes=40, start="calm")
     suite = Suite("small", GRID, {"cdt": SMALL}, search=search)
     (job,) = suite.jobs()
-    rows = run_job(job, suite, None, tmp_path)
+    told: list[Progress] = []
+    rows = run_job(job, suite, None, tmp_path, report=told.append)
+    assert list(dict.fromkeys(each.doing for each in told))[:2] == ["training", "search under 20"]
+    assert {each.total for each in told if each.doing == "search under 20"} == {40}
     with SafeOptimizer.open(tmp_path / "limit-20") as optimizer:
         problem, history = optimizer.problem, optimizer.history
     assert (problem.promise, problem.stop_at, problem.episodes) == ("total", (40.0,), 40)
