@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lifesafe.console.arguments import Directory, Run
 from lifesafe.console.progress import progress
-from lifesafe.console.prompts import OK
+from lifesafe.console.prompts import OK, numbers
 from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
 from lifesafe.journal.store import JOURNAL, read_records
@@ -100,17 +99,13 @@ def _words(target: ServedTarget | None, promise: str | None) -> str:
     if target is None:
         return "Target: none; this is no life, or it serves no target. Ask only for what was tried on your system."
     returns = ", ".join(f"{value:.5g}" for value in target.returns)
-    said = f"Target: ({returns}), found to keep the limit {_numbers(target.limits)} under the promise {promise}"
+    said = f"Target: ({returns}), found to keep the limit {numbers(target.limits)} under the promise {promise}"
     if target.stop_at is None:
         return f"{said}."
     return (
-        f"{said}, with the stop {_numbers(target.stop_at)}:\nan episode must end as soon as its cost reaches that; the"
+        f"{said}, with the stop {numbers(target.stop_at)}:\nan episode must end as soon as its cost reaches that; the"
         " loop below sees to it."
     )
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
 
 
 def beside(run: Path) -> Path:

@@ -19,7 +19,7 @@ from lifesafe.cli.plan import Incident, Numbers, incident_of, show_plan
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Count, Directory, Limits, OutFile, Run, Word, option
 from lifesafe.console.progress import progress
-from lifesafe.console.prompts import FOUND, OK, plural, say
+from lifesafe.console.prompts import FOUND, OK, numbers, plural, say
 from lifesafe.console.settings import Settings, data_directory, settings_help
 from lifesafe.console.tables import Table, print_json
 from lifesafe.errors import ConfigError, NoSafeTargetError
@@ -316,7 +316,7 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
         with progress(life.task.name) as report:
             life.train(on_training(report), device=device, threads=given_threads())
     if life.optimizer.problem.limits != life.task.limits:  # changed by `lifesafe optimize` since
-        say(f"Back to the limit of this command, {_limits(life.task.limits)}.")
+        say(f"Back to the limit of this command, {numbers(life.task.limits)}.")
         life.change_limits(life.task.limits)
     if life.phase == "optimize":
         _search(life)
@@ -361,7 +361,7 @@ def _search(life: Lifetime) -> None:
 
 
 def _heading(optimizer: SafeOptimizer) -> str:
-    limits = _limits(optimizer.problem.limits)
+    limits = numbers(optimizer.problem.limits)
     left = "account" if optimizer.problem.promise == "total" else "risk left"
     return f"trial  stage     episodes  {'targets (R, G)':38}  mean reward  {f'mean cost (limit {limits})':>20}  {left}"
 
@@ -415,10 +415,6 @@ def _target(target: Target) -> str:
     return f"({', '.join(f'{value:.4g}' for value in target)})"
 
 
-def _limits(limits: Sequence[float]) -> str:
-    return ", ".join(f"{limit:g}" for limit in limits)
-
-
 def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     optimizer, problem = life.optimizer, life.optimizer.problem
     above = sum(optimizer.beliefs.exceeded(tried) is not None for tried in optimizer.trials)
@@ -448,7 +444,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     if rows:
         print(Table(rows[0].headings(), [row.cells() for row in rows]).text() + "\n")
     print(_counted(optimizer, above), end=" ")
-    limits = _limits(problem.limits)
+    limits = numbers(problem.limits)
     if all(problem.sure):
         print(f"Every single episode keeps the limit {limits} for sure.", end=" ")
     elif account is None:
@@ -456,7 +452,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     else:
         print(f"The account holds {', '.join(f'{held:.4g}' for held in account.holds)}; limit {limits}.", end=" ")
     if stopped is not None:
-        print(f"The stop at {_limits(problem.stop_at or ())} ended {plural(stopped, 'episode')}.", end=" ")
+        print(f"The stop at {numbers(problem.stop_at or ())} ended {plural(stopped, 'episode')}.", end=" ")
     print(f"Phase: {phase.value}.")
     if optimizer.held is not None:
         print(

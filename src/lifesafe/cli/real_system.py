@@ -16,7 +16,7 @@ from tyro.conf import Positional
 from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, recorded, show_plan
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Limits, Run, option
-from lifesafe.console.prompts import FOUND, OK, plural, say
+from lifesafe.console.prompts import FOUND, OK, numbers, plural, say
 from lifesafe.console.tables import print_json
 from lifesafe.errors import ConfigError, GuaranteeWarning, JournalError, TrialError
 from lifesafe.journal.history import Tried
@@ -240,7 +240,7 @@ def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False
         begins = [_plain(problem.target(start)) for start in problem.starts]
         print_json({"limits": list(problem.limits), "stage": stage, "starts": begins})
     else:
-        print(f"The limit was {_numbers(had)} and is {_numbers(problem.limits)}; next: {stage}.")
+        print(f"The limit was {numbers(had)} and is {numbers(problem.limits)}; next: {stage}.")
     return OK
 
 
@@ -376,7 +376,7 @@ def _told_words(tried: Tried) -> str:
         told = f"{len(tried.episodes)} of {plural(len(tried.points), 'episode')}"
     return (
         f"Trial {tried.number}: {told}, mean reward {reward:.4g}, mean cost"
-        f" {', '.join(f'{cost:.4g}' for cost in costs)} (limit {_numbers(tried.limits)})."
+        f" {', '.join(f'{cost:.4g}' for cost in costs)} (limit {numbers(tried.limits)})."
     )
 
 
@@ -397,7 +397,3 @@ def _plain(target: Target) -> dict[str, Any]:
     if isinstance(target, Returns):
         return {"reward": target.reward, "costs": list(target.costs)}
     return dict(target)
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)

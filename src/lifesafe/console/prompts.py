@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
@@ -10,6 +11,11 @@ OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 trial", "2 trials"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def numbers(values: Sequence[float]) -> str:
+    """Return numbers as words: "20, 2.5"."""
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def say(text: str) -> None:
