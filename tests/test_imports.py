@@ -59,3 +59,39 @@ def test_layers_point_down() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+WITHOUT = """
+import sys
+class Missing:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == sys.argv[1]:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing)
+from lifesafe.cli import main
+print(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("missing", "extra", "commands"),
+    [
+        (
+            "torch",
+            "train",
+            ("demo", "train PointCircle", "run PointCircle", "data collect PointCircle", "bench run smoke"),
+        ),
+        ("matplotlib", "lab", ("bench figure nowhere",)),
+    ],
+)
+def test_a_command_that_needs_an_extra_names_it(
+    missing: str, extra: str, commands: tuple[str, ...], tmp_path: Path
+) -> None:
+    for words in commands:
+        command = [sys.executable, "-c", WITHOUT, missing, *words.split()]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert done.stdout == "2\n"
+        assert done.stderr.startswith("lifesafe: ")
+        assert done.stderr.endswith(f'pip install "lifesafe[{extra}]".\n')
+        assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
