@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from scipy.stats import beta
+from scipy.special import betaincinv
 
 from lifesafe.journal.events import Point
 from lifesafe.report.reading import Reading, episodes_of
@@ -48,8 +48,8 @@ class Calibration:
     def interval(self) -> tuple[float, float]:
         """Between which shares the true one lies, with 95 % confidence."""
         k, n, tail = self.surprises, self.outcomes, (1 - _SURE) / 2
-        low = float(beta.ppf(tail, k, n - k + 1)) if k else 0.0
-        return low, float(beta.ppf(1 - tail, k + 1, n - k)) if k < n else 1.0
+        low = float(betaincinv(k, n - k + 1, tail)) if k else 0.0
+        return low, float(betaincinv(k + 1, n - k, 1 - tail)) if k < n else 1.0
 
     @property
     def is_doubtful(self) -> bool:

@@ -111,7 +111,7 @@ def test_a_life_under_the_promise_on_the_total(capsys: pytest.CaptureFixture[str
         assert account.holds == (pytest.approx(held),)
     assert f"The account holds {held:.4g}; limit 20." in shown.out
     assert main(["report", "life"]) == 0
-    assert "Under the promise “total” it took" in capsys.readouterr().out
+    assert ", 10 operation), " in capsys.readouterr().out
 
 
 def test_a_life_whose_stop_keeps_the_limit_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -312,7 +312,7 @@ def test_the_demo_writes_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert code == (0 if outcome["phase"] == "operate" else 1)
     assert outcome["rows"][-1]["name"] == "plain (R_max, limit)"
     page = Path("small/report.html").read_text(encoding="utf-8")
-    assert f"it took {outcome['searched'] + outcome['served']} real episodes" in page
+    assert f"Of {outcome['searched'] + outcome['served']} real episodes (" in page
 
 
 def test_an_environment_of_ones_own_from_its_id_alone(

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import betaincinv
 
 from lifesafe.lab.coverage.deployment import Outcome, Row
 from lifesafe.safety.problem import INCIDENT
@@ -122,7 +122,7 @@ def summarize(row: Row, outcomes: Sequence[Outcome]) -> Summary:
 
 def upper_end(successes: int, total: int) -> float:
     """Return the upper end of the one-sided 95 % interval of Clopper and Pearson for a share."""
-    return 1.0 if successes == total else float(stats.beta.ppf(_LEVEL, successes + 1, total - successes))
+    return 1.0 if successes == total else float(betaincinv(successes + 1, total - successes, _LEVEL))
 
 
 def markdown(found: Mapping[Row, Sequence[Outcome]]) -> str:
