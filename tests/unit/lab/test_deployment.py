@@ -102,15 +102,15 @@ def test_episodes_above_the_limit_are_counted_one_by_one():
 @pytest.mark.parametrize(
     "row",
     [
-        Row(family="overshoot"),
-        Row(family="lumps_50", stop=3.0),
+        Row(family="overshoot", episodes=60),
+        Row(family="lumps_50", stop=3.0, episodes=60),
         Row(family="lumps_50", incident="horizon"),
-        Row(family="smooth", incident=5.0, delta=0.05),
+        Row(family="smooth", incident=5.0, delta=0.05, episodes=80),
         Row(family="overshoot", promise="total", stop=3.0, episodes=60),
-        Row(family="costs_2"),
-        Row(family="knobs_6", stop=2.0),
-        Row(family="cliff", search="printed"),
-        Row(family="cliff", search="consistent", lengthscale=0.3),
+        Row(family="costs_2", episodes=60),
+        Row(family="knobs_6", stop=2.0, episodes=60),
+        Row(family="cliff", search="printed", episodes=60),
+        Row(family="cliff", search="consistent", lengthscale=0.3, episodes=60),
     ],
     ids=lambda row: row.name,
 )
