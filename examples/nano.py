@@ -476,7 +476,7 @@ class Search:
         if self.left < TRIAL:
             return None, 0.0, -np.inf
         steps = rng.uniform(-0.3, 0.3, (CANDIDATES, len(center))) * np.sqrt(rng.random((CANDIDATES, 1)))
-        Z = np.clip(center + steps, 0.0, 1.0)
+        Z = np.array([z for z in np.clip(center + steps, 0.0, 1.0) if (z != center).any()])  # a corner is hit often
         hopes, scales = self.model.reward(Z, LUCKY), np.array([cost.scale(Z) for cost in self.model.costs]).max(axis=0)
         # Partly ahead, partly where costs are least known; not far into cost.
         worth = hopes + np.minimum(0.3 * scales[1], 0.5) - 0.3 * np.maximum(mean_of(scales[0]) - 1.2, 0.0)

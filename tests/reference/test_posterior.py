@@ -210,7 +210,7 @@ def against_the_sampler_at_lotteries(X, n, fitted, phi, q, Z, draws, center, lef
     sums = Sums(X, n, np.zeros((len(n), 2)), np.zeros((len(n), 2)))
     cost, weights = Cost(np.array([phi]), np.ones(1)), np.eye(2)[[q, q]][:, None]
     i = int(np.abs(draws.mean(axis=0) - 0.7).argmin())
-    model = Model(sums, (cost,), np.zeros(2, dtype=int), fitted, weights, Reward(sums, (0, 0.0, 1.0)))
+    model = Model(sums, (cost,), np.zeros(2, dtype=int), fitted, weights, Reward(sums, 0))
     found = model.expect(Z).added_to(model.expect(X[[i]]), 0.2)
     of_center = cost_at(draws[:, i])[:, None]
     of_scout = cost_at(center + left * random.standard_normal(center.shape))

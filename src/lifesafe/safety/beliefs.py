@@ -91,7 +91,7 @@ class Beliefs:
         sums = Sums(self.problem.scaled(self.tried), n, modeled, modeled_squares)
         lumps = [None if sure else s / b for sure, s, b in zip(self.sure, self.lumps, limits, strict=True)]
         least = 1.0 if self.problem.incident == "horizon" else FLOOR
-        return Model.given(sums, lumps, self.problem.asked_reward, least)
+        return Model.given(sums, lumps, self.problem.asks_for_reward, least)
 
     def expect(self, points: Sequence[Point]) -> Expected:
         """Return what is expected of some targets."""

@@ -73,13 +73,12 @@ class Cost:
 class Reward:
     """The mean reward, as a share of its range: a Gaussian process around the reward that is asked for."""
 
-    def __init__(self, sums: Sums, asked: tuple[int, float, float] | None) -> None:
+    def __init__(self, sums: Sums, asked: int | None) -> None:
         """Condition the process on episodes.
 
         Args:
             sums: The episodes.
-            asked: The axis that asks for a reward, and what its two ends ask for, as shares of the range; none for
-                knobs, around whose mean reward the process varies.
+            asked: The axis that asks for a reward; none for knobs, around whose mean reward the process varies.
         """
         n, told = sums.episodes, sums.totals[:, 0]
         mean = told / n
@@ -91,8 +90,7 @@ class Reward:
         if asked is None:
             self._sd, self._constant = _UNTOLD_SD, float(mean[0]) if len(n) else 0.5
         else:
-            axis, low, high = asked
-            self._sd, self._constant, self._slope[axis] = _REWARD_SD, low, high - low
+            self._sd, self._constant, self._slope[asked] = _REWARD_SD, 0.0, 1.0
         # A multiple of the process whose length it has.
         self._scale = (self._sd / DEVIATIONS[_REWARD_PROCESS]) ** 2
         K = self._scale * kernels(sums.X, sums.X)[_REWARD_PROCESS]
@@ -124,15 +122,13 @@ class Model:
     reward: Reward
 
     @classmethod
-    def given(
-        cls, sums: Sums, lumps: Sequence[float | None], asked: tuple[int, float, float] | None, least: float = FLOOR
-    ) -> Model:
+    def given(cls, sums: Sums, lumps: Sequence[float | None], asked: int | None, least: float = FLOOR) -> Model:
         """Return what episodes say.
 
         Args:
             sums: The episodes.
             lumps: For each cost the largest amount that can come at once, in limits; none for one that is sure.
-            asked: The axis that asks for a reward, if there is one, and what its ends ask for; see `Reward`.
+            asked: The axis that asks for a reward, if there is one.
             least: Weight that the largest dispersion keeps, whatever was seen.
         """
         columns = zip(lumps, sums.totals.T[1:], sums.squares.T[1:], strict=True)

@@ -86,7 +86,7 @@ class Problem:
     largest: tuple[float, ...] | None = None
     """Largest cost that an episode can have at all: its steps times the largest cost of a step."""
     rewards: tuple[float, float] | None = None
-    """Range in which rewards lie; that of the axis "reward" unless told."""
+    """Range in which rewards lie, where no axis asks for them; the axis "reward" is the range where there is one."""
     targets: tuple[Any, ...] | None = None
     """The only targets that may be asked for; anything in the box unless told."""
     episodes: int = EPISODES
@@ -156,15 +156,10 @@ class Problem:
         """Length of each axis."""
         return np.array([axis.high - axis.low for axis in self._axes])
 
-    @cached_property
-    def asked_reward(self) -> tuple[int, float, float] | None:
-        """The axis that asks for a reward, and what its ends ask for, as shares of the range of rewards."""
-        if "reward" not in self.names:
-            return None
-        assert self.rewards is not None
-        number, (low, high) = self.names.index("reward"), self.rewards
-        axis, length = self._axes[number], high - low
-        return number, (axis.low - low) / length, (axis.high - low) / length
+    @property
+    def asks_for_reward(self) -> int | None:
+        """Number of the axis that asks for a reward, from 0; none for knobs."""
+        return self.names.index("reward") if "reward" in self.names else None
 
     @cached_property
     def listed(self) -> Float[np.ndarray, "n d"] | None:
@@ -275,18 +270,22 @@ class Problem:
         return cls(**lists | {"axes": {name: tuple(axis) for name, *axis in plain["axes"]}})
 
     def _reward_range(self) -> tuple[float, float]:
-        if self.rewards is not None:
-            pair = floats(self.rewards)
-            if len(pair) != 2:
-                raise ConfigError(f"rewards are given as (low, high); got {self.rewards!r}.")
-            low, high = pair
-        elif "reward" in self.axes:
-            axis = self._axes[self.names.index("reward")]
-            low, high = axis.low, axis.high
-        else:
+        given = None if self.rewards is None else floats(self.rewards)
+        if given is not None and len(given) != 2:
+            raise ConfigError(f"rewards are given as (low, high); got {self.rewards!r}.")
+        if self.asks_for_reward is not None:
+            axis = self._axes[self.asks_for_reward]
+            if given not in (None, (axis.low, axis.high)):
+                raise ConfigError(
+                    f"The axis 'reward' asks for rewards from {axis.low:g} to {axis.high:g}, which is their range; leave"
+                    f" out rewards = {self.rewards!r}."
+                )
+            return (axis.low, axis.high)
+        if given is None:
             raise ConfigError(
                 "No axis is named 'reward', so nothing tells how large rewards are; give rewards = (low, high)."
             )
+        low, high = given
         if not low < high or not high - low < np.inf:
             raise ConfigError(f"Rewards must range from a number to a larger one; got {low:g} to {high:g}.")
         _check_size("the range of rewards", [high - low])

@@ -44,13 +44,13 @@ def test_episodes_are_counted_at_the_target_they_were_asked_for() -> None:
 
 
 def test_costs_are_modeled_in_limits_and_rewards_as_shares_of_their_range() -> None:
-    optimizer = SafeOptimizer(problem(rewards=(-100, 300)))
+    optimizer = SafeOptimizer(problem())
     told(optimizer, [5.0, 15.0], reward=100.0)
     sums = optimizer.beliefs.model.sums
     np.testing.assert_allclose(sums.X, [[0.25, 0.0]])
     np.testing.assert_allclose(sums.episodes, [30])
-    np.testing.assert_allclose(sums.totals, [[15.0, 15.0]])
-    np.testing.assert_allclose(sums.squares, [[7.5, 15 * (0.25**2 + 0.75**2)]])
+    np.testing.assert_allclose(sums.totals, [[7.5, 15.0]])
+    np.testing.assert_allclose(sums.squares, [[30 * 0.25**2, 15 * (0.25**2 + 0.75**2)]])
 
 
 def test_episodes_of_operation_count_as_own_episodes_and_not_as_those_of_the_search() -> None:

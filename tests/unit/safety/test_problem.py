@@ -95,8 +95,14 @@ REFUSED = {
         r"The start Returns\(reward=100.0, costs=\(0.0,\)\) is none of the targets; add it to them",
     ),
     "rewards of three": ({"rewards": (0, 1, 2)}, r"rewards are given as \(low, high\); got \(0, 1, 2\)"),
-    "rewards that are one": ({"rewards": (1, 1)}, "Rewards must range from a number to a larger one; got 1 to 1"),
-    "rewards without end": ({"rewards": (0, math.inf)}, "Rewards must range .* to a larger one; got 0 to inf"),
+    "rewards that are one": (
+        {"axes": KNOBS, "starts": [(1, 1)], "rewards": (1, 1)},
+        "Rewards must range from a number to a larger one; got 1 to 1",
+    ),
+    "rewards without end": (
+        {"axes": KNOBS, "starts": [(1, 1)], "rewards": (0, math.inf)},
+        "Rewards must range .* to a larger one; got 0 to inf",
+    ),
     "rewards of nobody": ({"axes": KNOBS, "starts": [(1, 1)]}, r"No axis is named 'reward', .*; give rewards = "),
 }
 
@@ -165,7 +171,7 @@ PROBLEMS = {
     "a box": problem(),
     "a list": listed(delta=0.05, seed=7),
     "knobs": knobs(stop_at=30, promise="total", episodes=40),
-    "horizon": problem(incident="horizon", largest=500, rewards=(-10, 500)),
+    "horizon": problem(incident="horizon", largest=500),
     "two costs": Problem(
         axes={"reward": (0, 1), "cost 1": (0, 2, "J"), "cost 2": (0, 3)},
         starts=[(0.5, 0, 0), (0.1, 0, 0)],
@@ -200,7 +206,8 @@ CHANGES: list[dict[str, Any]] = [
     {"stop_at": 40, "largest_step": 2},
     {"incident": 30},
     {"largest": 1000},
-    {"rewards": (0, 300)},
+    {"axes": KNOBS, "starts": [(1, 1)], "rewards": (0, 300)},
+    {"axes": KNOBS, "starts": [(1, 1)], "rewards": (0, 301)},
     {"targets": [START, Returns(0, 0)]},
     {"episodes": 151},
     {"seed": 1},
@@ -294,13 +301,12 @@ def test_logs_of_something_else_are_refused() -> None:
         Problem.from_returns([None] * 12, limits=LIMIT)  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize(
-    ("rewards", "share"), [(None, (0, 0.0, 1.0)), ((0.0, 800.0), (0, 0.0, 0.5)), ((-400.0, 400.0), (0, 0.5, 1.0))]
-)
-def test_a_reward_is_expected_where_it_is_asked_for_whatever_the_range_of_rewards(
-    rewards: tuple[float, float] | None, share: tuple[int, float, float]
-) -> None:
-    found = Problem(axes={"reward": (0, 400), "cost": (0, 60)}, starts=[Returns(100, 0)], limits=20, rewards=rewards)
-    assert found.asked_reward == share
-    knobs = Problem(axes={"speed": (0, 2)}, starts=[{"speed": 0.5}], limits=20, rewards=(0, 900))
-    assert knobs.asked_reward is None
+def test_the_axis_that_asks_for_rewards_is_their_range() -> None:
+    settings: dict[str, Any] = {
+        "axes": {"reward": (0, 400), "cost": (0, 60)},
+        "starts": [Returns(100, 0)],
+        "limits": 20,
+    }
+    assert Problem(**settings).rewards == Problem(**settings, rewards=(0, 400)).rewards == (0.0, 400.0)
+    with pytest.raises(ConfigError, match="rewards from 0 to 400, which is their range; leave out rewards"):
+        Problem(**settings, rewards=(0, 800))

@@ -284,7 +284,7 @@ def problem_for(row: Row, world: World, number: int) -> Problem:
         axes=world.axes,
         starts=(world.start,),
         limits=world.limits,
-        rewards=world.rewards,
+        rewards=None if "reward" in world.axes else world.rewards,  # the axis is the range where there is one
         delta=row.delta,
         promise=row.promise,
         stop_at=None if row.stop is None else scaled(row.stop),
