@@ -12,7 +12,7 @@ import pytest
 
 import lifesafe as ls
 from lifesafe._random import generator
-from lifesafe.data.relabel import relabel_front
+from lifesafe.data.relabel import AugmentationConfig, relabel
 from lifesafe.lab.coverage.worlds import FAMILIES
 from lifesafe.operation import Watch
 from lifesafe.safety.betting import Bet
@@ -135,7 +135,7 @@ def test_logs_give_the_same_box_start_and_relabeled_episodes() -> None:
     np.testing.assert_allclose([search.low, search.high - search.low], [problem.low, problem.extents])
     assert (search.s * 20.0, search.delta, search.left) == (problem.lumps, problem.delta, problem.episodes)
     episodes, targets = nano.relabel(returns, np.random.default_rng(2))
-    ours = relabel_front(returns, fraction=0.3, spacing=2.0, generator=np.random.default_rng(2))
+    ours = relabel(returns, AugmentationConfig(fraction=0.3), np.random.default_rng(2))
     np.testing.assert_array_equal(episodes, ours.episodes)
     np.testing.assert_allclose(targets, ours.targets)
 

@@ -277,8 +277,8 @@ class Problem:
             axis = self._axes[self.asks_for_reward]
             if given not in (None, (axis.low, axis.high)):
                 raise ConfigError(
-                    f"The axis 'reward' asks for rewards from {axis.low:g} to {axis.high:g}, which is their range; leave"
-                    f" out rewards = {self.rewards!r}."
+                    f"The axis 'reward' asks for rewards from {axis.low:g} to {axis.high:g}, which is their range;"
+                    f" leave out rewards = {self.rewards!r}."
                 )
             return (axis.low, axis.high)
         if given is None:
