@@ -16,7 +16,7 @@ from lifesafe.safety import SafeOptimizer
 from properties.runs import visible
 
 # Latest moments of each kind (seconds, calls, statements), so early that most runs are killed several times.
-MOMENTS = {"timer": 0.3, "open": 100_000, "call": 100_000, "sql": 60}
+MOMENTS = {"timer": 0.3, "open": 100_000, "call": 30_000, "sql": 60}
 PROMISES = ["trial", "trial with a stop", "total"]
 
 

@@ -307,7 +307,7 @@ def test_logs_that_cost_more_than_is_said_to_be_possible_are_refused(tmp_path: P
     with pytest.raises(DatasetError, match=r"step costs 1\.5 \(cost 1\), and with largest_step = 1 none costs more"):
         small_life(tmp_path / "life", data=replace(data(), costs=costs))
     costs[7] = -0.5
-    with pytest.raises(DatasetError, match=r"step costs -0\.5 \(cost 1\); costs are never negative"):
+    with pytest.raises(DatasetError, match=r"step costs -0\.5 \(cost 1, transition 7\); costs are never negative"):
         small_life(tmp_path / "life", data=replace(data(), costs=costs))
     assert not (tmp_path / "life").exists()
 
@@ -398,7 +398,7 @@ def test_the_limits_that_there_are_change_nothing(operated: Path, tmp_path: Path
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
 def test_impossible_limits_are_refused_and_change_nothing(operated: Path, tmp_path: Path, limit: float) -> None:
     with Lifetime.open(copied(operated, tmp_path)) as life:
-        with pytest.raises(ConfigError, match="Limits must be positive numbers"):
+        with pytest.raises(ConfigError, match="Limits must be positive numbers|limits must be a number"):
             life.change_limits(limit)
         assert life.optimizer.problem.limits == (20.0,)
     assert events(tmp_path / "life") == events(operated)
