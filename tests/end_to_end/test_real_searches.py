@@ -10,7 +10,7 @@ from lifesafe.operation import replay
 
 ROOT = Path(__file__).parents[2]
 JOURNALS = sorted((ROOT / "benchmarks/results/real").rglob("*.sqlite.xz"))
-QUICK = [path for path in JOURNALS if path.match("seed-0/*-20.sqlite.xz")]
+QUICK = [path for path in JOURNALS if path.match("seed-0/trial-150-20.*") or path.match("Hopper*/seed-0/total-*-20.*")]
 
 
 def check(packed: Path, place: Path) -> None:
