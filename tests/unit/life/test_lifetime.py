@@ -398,7 +398,7 @@ def test_the_limits_that_there_are_change_nothing(operated: Path, tmp_path: Path
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
 def test_impossible_limits_are_refused_and_change_nothing(operated: Path, tmp_path: Path, limit: float) -> None:
     with Lifetime.open(copied(operated, tmp_path)) as life:
-        with pytest.raises(ConfigError, match="Limits must be positive numbers|limits must be a number"):
+        with pytest.raises(ConfigError, match=r"imits must be"):
             life.change_limits(limit)
         assert life.optimizer.problem.limits == (20.0,)
     assert events(tmp_path / "life") == events(operated)
