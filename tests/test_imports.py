@@ -16,7 +16,7 @@ TRAINING = {"policies", "lab", "life"}
 
 # The import linter does not see what a package's __init__ brings along; a fresh interpreter does.
 FOREIGN = {"torch", "gpytorch", "matplotlib", "pandas", "sklearn", "gymnasium", "h5py", "minari", "mujoco", "pybullet"}
-SLOW = {"matplotlib", "rich", "tyro", "scipy.stats", "scipy.optimize"}
+SLOW = {"matplotlib", "rich", "tyro", "scipy.stats", "scipy.optimize", "http.client"}
 
 
 def module_names() -> list[str]:

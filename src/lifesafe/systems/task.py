@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from lifesafe._config import nearest
 from lifesafe.data import Dataset, read_dsrl
-from lifesafe.data.fetch import default_directory, fetch
 from lifesafe.errors import ConfigError, DatasetError, UnknownTaskError
 from lifesafe.returns import per_cost
 
@@ -112,7 +111,8 @@ class Task:
                 f"Task {self.name!r} has no data of its own; give some: --data FILE, in Python read_dsrl(file). For a"
                 " task that `lifesafe tasks` lists `lifesafe data collect` makes some."
             )
-        return read_dsrl(fetch(self.dataset_file, default_directory() if directory is None else directory))
+        files = importlib.import_module("lifesafe.data.fetch")  # loads HTTP and TLS, which few programs need
+        return read_dsrl(files.fetch(self.dataset_file, directory or files.default_directory()))
 
     def check(self, dataset: Dataset) -> None:
         """Refuse data of another task.
