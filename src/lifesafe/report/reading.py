@@ -140,9 +140,9 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """What the run is about: the task, or the directory."""
+        """What the run is about: the task, or the directory as the user named it."""
         task = self.setting("run", "task")
-        return str(task) if task else f"Run {self.run.resolve().name}"
+        return str(task) if task else f"Run {self.run if self.run.name else self.run.resolve().name}"
 
     def text(self, point: Point) -> str:
         """Return a target in words, with so many digits that no other target of the run reads the same."""
