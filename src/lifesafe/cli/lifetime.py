@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.cli.plan import Incident, Numbers, incident_of, show_plan
+from lifesafe.cli.plan import Incident, Numbers, described, incident_of, planned
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Count, Directory, Limits, OutFile, Run, Word, option
 from lifesafe.console.progress import progress
@@ -311,7 +311,7 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
     from lifesafe.life.comparison import operated_row, plain_row
 
     if not life.has_search:
-        show_plan(life.problem)
+        say(described(planned(life.problem), life.problem))
     if life.phase == "train":
         with progress(life.task.name) as report:
             life.train(on_training(report), device=device, threads=given_threads())

@@ -14,7 +14,7 @@ from tyro.conf import Positional, UseAppendAction
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Count, Limits, Number, OutFile, option
 from lifesafe.console.progress import progress
-from lifesafe.console.prompts import OK, plural, say
+from lifesafe.console.prompts import OK, plural
 from lifesafe.console.tables import print_json
 from lifesafe.data import read_dsrl
 from lifesafe.errors import ConfigError, JournalError
@@ -28,7 +28,7 @@ from lifesafe.safety.beliefs import Beliefs, believed
 Numbers = Annotated[tuple[float, ...], option("NUMBER")]
 Incident = Annotated[tuple[str, ...], option("NUMBER|horizon")]
 Axes = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="axis", metavar="NAME=LOW:HIGH[:UNIT]")]
-Starts = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
+Targets = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
 OptionalRun = Annotated[Path | None, Positional, option("[RUN]")]
 
 _BEGIN = (
@@ -48,9 +48,12 @@ class Beginning:
     axis: Axes = ()
     """Without logs: the range of an axis, "speed=0:2:m/s", say; once for each. Axes named reward and cost (or cost 1,
     cost 2, ...) are returns that a policy is asked for; others are knobs of your system."""
-    begin_at: Starts = ()
+    begin_at: Targets = ()
     """A target that you know to be safe: "speed=0.5,gain=0.1"; may be given several times, the most trusted first.
     Taken from the logs unless given."""
+    target: Targets = ()
+    """One of the only targets that may be asked for, "reward=200,cost=5", say; once for each. The starts are among
+    them. Anything on the axes may be asked for unless given."""
     rewards: Annotated[tuple[float, float] | None, option("LOW HIGH")] = None
     """Range in which the reward of an episode lies; needed if no axis is named reward."""
     delta: Number = None
@@ -105,13 +108,15 @@ class Beginning:
             raise ConfigError("Give --limit: the largest mean cost of an episode, one per cost.")
         if (self.data is None) == (not self.axis):
             raise ConfigError("Give either --data with logs, or an --axis for everything that you can set.")
-        starts = {"starts": [point_of(each) for each in self.begin_at]} if self.begin_at else {}
-        settings = self.settings | starts
+        if not self.begin_at and (self.axis or self.target):
+            among = ", and one of --target" if self.target else ""
+            raise ConfigError(f"Give --begin-at: a target that you know to be safe{among}, as speed=0.5,gain=0.1.")
+        settings = self.settings
+        for name, words in {"starts": self.begin_at, "targets": self.target}.items():
+            settings |= {name: [point_of(each) for each in words]} if words else {}
         if self.data is not None:
             logs = read_dsrl(self.data.expanduser())
             return problem_from_logs(logs, limits=self.limit, **settings)
-        if not self.begin_at:
-            raise ConfigError("Give --begin-at: a target that you know to be safe, as speed=0.5,gain=0.1.")
         return Problem(axes=_axes(self.axis), limits=self.limit, **settings)
 
     def check(self, run: Path, recorded: Problem) -> None:
@@ -146,8 +151,8 @@ class Beginning:
             given = {"axes": plain["axes"], "starts": plain["starts"]}
         elif self.axis:
             given["axes"] = [[name, *axis] for name, axis in _axes(self.axis).items()]
-        if self.begin_at:
-            given["starts"] = [list(recorded.point(point_of(each))) for each in self.begin_at]
+        for name, words in {"starts": self.begin_at, "targets": self.target}.items():
+            given |= {name: [list(recorded.point(point_of(each))) for each in words]} if words else {}
         return given
 
 
@@ -217,11 +222,6 @@ def described(made: Effort, problem: Problem) -> str:
             " cost never exceeds what was allowed)."
         )
     return "\n".join(lines)
-
-
-def show_plan(problem: Problem) -> None:
-    """Say, on standard error, what a search will take."""
-    say(described(planned(problem), problem))
 
 
 def begun(run: Path) -> Beliefs:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
-from lifesafe.cli.plan import Begin, Beginning, Starts, begun, point_of, recorded, show_plan
+from lifesafe.cli.plan import Begin, Beginning, Targets, begun, planned, point_of, recorded
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Limits, Run, option
 from lifesafe.console.prompts import FOUND, OK, numbers, plural, say
@@ -71,7 +71,8 @@ def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a valu
         if begin.is_empty:
             begun(run)  # says what is missing
         problem = begin.problem()
-        show_plan(problem)
+        first, *_ = str(planned(problem)).splitlines()
+        say(f"{shell_words(first)} `lifesafe plan {shlex.quote(str(run))}` tells more.")
     with SafeOptimizer.open(run, problem) as optimizer:
         Operation(optimizer).settle()  # an alarm that a kill has kept from the record must be known
         found = _asked(optimizer)
@@ -209,7 +210,7 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
     return OK
 
 
-def limits(run: Run, *, limit: Limits, begin_at: Starts = (), json: bool = False) -> int:
+def limits(run: Run, *, limit: Limits, begin_at: Targets = (), json: bool = False) -> int:
     """Go on with a search under other limits.
 
     Everything that was observed so far still counts. What a target returns does not depend on the limits, so every

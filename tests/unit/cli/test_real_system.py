@@ -32,6 +32,8 @@ TWO = [
     "--axis", "reward=0:500", "--axis", "cost 1=0:60", "--axis", "cost 2=0:3", "--begin-at",
     "reward=200,cost 1=2,cost 2=0",
 ]  # fmt: skip
+LIST = [*RETURNS[:4], "--begin-at", "reward=240,cost=2", "--limit", "20", "--stop-at", "40"]
+LIST += [word for cost in (2, 4, 6, 9) for word in ("--target", f"reward={200 + 20 * cost},cost={cost}")]
 LOGS = ["--data", "logs.hdf5", "--limit", "10", "--episodes", "40"]
 BEGINNINGS = {
     "knobs, trial": [*KNOBS, "--limit", "20"],
@@ -40,6 +42,8 @@ BEGINNINGS = {
     "two costs, trial": [*TWO, "--limit", "20", "1", "--stop-at", "40", "3"],
     "two costs, total": [*TWO, "--limit", "20", "1", "--stop-at", "40", "3", "--promise", "total"],
     "returns, sure": [*RETURNS, "--limit", "20", "--stop-at", "18"],
+    "list, trial": LIST,
+    "list, total": [*LIST, "--promise", "total"],
     "knobs, horizon": [*KNOBS, "--limit", "20", "--incident", "horizon", "--largest", "90"],
 }
 
@@ -91,7 +95,7 @@ def machine(target: dict[str, Any], costs: int, stops: Sequence[float], rng: np.
 # --- a whole search
 
 
-@pytest.mark.parametrize("name", BEGINNINGS)
+@pytest.mark.parametrize("name", ["knobs, trial", "two costs, trial", "returns, total"])
 def test_before_the_first_trial_is_said_what_the_search_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     begin = [*BEGINNINGS[name], "--episodes", "40"]  # the last one given counts
     assert main(["plan", *begin]) == 0
@@ -99,20 +103,25 @@ def test_before_the_first_trial_is_said_what_the_search_takes(name: str, capsys:
     assert planned.startswith("The search takes at most 40 real episodes; as a rule ")
     assert main(["ask", "lab", *begin]) == 0
     shown = capsys.readouterr()
-    assert shown.err == planned
+    first = planned.partition("\n")[0]
+    assert shown.err == f"{first} `lifesafe plan lab` tells more.\n"
     asked = json.loads(shown.out)
     assert asked["promise"] == ("total" if "total" in name else "trial")
     assert len(asked["targets"]) == asked["episodes"] > 0
 
 
-@pytest.mark.parametrize("name", ["knobs, trial, stop", "two costs, total", "returns, sure"])
+@pytest.mark.parametrize(
+    "name", ["knobs, trial, stop", "two costs, total", "returns, sure", "list, trial", "list, total"]
+)
 def test_a_whole_search_by_ask_and_tell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ask", "lab", *BEGINNINGS[name], "--episodes", "40"]) == 0
     asked, rng, told = json.loads(capsys.readouterr().out), np.random.default_rng(0), 0
     costs, stops = len(asked["limits"]), asked["stop_at"]
     assert stops == ([40.0, 3.0] if costs == 2 else [18.0] if "sure" in name else [40.0])
+    listed = [{"reward": 200.0 + 20 * cost, "costs": [float(cost)]} for cost in (2, 4, 6, 9)]
     while asked["trial"] is not None:
         assert len(asked["targets"]) == asked["episodes"]
+        assert "list" not in name or all(target in listed for target in asked["targets"])
         own = [machine(target, costs, stops, rng) for target in asked["targets"]]
         assert tell(Path("lab"), asked["trial"], own) in (0, 1)
         told += len(own)
@@ -301,6 +310,14 @@ def test_a_second_process_waits_for_no_first_one(lab: Path, capsys: pytest.Captu
         ([*KNOBS, "--begin-at", "speed=1", "--limit", "2"], "speed=1 is no target of the axes speed, gain."),
         ([*KNOBS, "--begin-at", "speed", "--limit", "2"], "A target is given as speed=0.5,gain=0.1, say; got 'speed'."),
         ([*KNOBS, "--begin-at", "speed=1,speed=2", "--limit", "2"], "names speed twice"),
+        ([*KNOBS, "--target", "speed=1", "--limit", "2"], "speed=1 is no target of the axes speed, gain."),
+        ([*KNOBS, "--target", "speed=9,gain=0", "--limit", "2"], "speed=9,gain=0: speed = 9 lies outside its axis"),
+        ([*KNOBS, "--target", "speed=0,gain=0", "--limit", "2"], "Got fewer than two targets to choose from"),
+        (
+            [*KNOBS, "--target", "speed=0,gain=0", "--target", "speed=1,gain=0", "--limit", "2"],
+            "The start speed=0.5,gain=0.1 is none of the targets; add it to them.",
+        ),
+        (["--data", "none.hdf5", "--target", "reward=1,cost=0", "--limit", "2"], "safe, and one of --target"),
         ([*KNOBS, "--limit", "inf"], "Limits must be positive numbers; got inf."),
         ([*KNOBS, "--limit", "-3"], "Limits must be positive numbers; got -3."),
         ([*KNOBS, "--limit", "nan"], "Limits must be positive numbers; got nan."),
@@ -375,6 +392,7 @@ def test_the_plan_of_a_run_counts_what_is_done(lab: Path, capsys: pytest.Capture
         (["--incident", "horizon"], "--incident is none there, horizon here"),
         (["--rewards", "0", "1"], "--rewards is 0, 900 there, 0, 1 here"),
         (["--begin-at", "speed=0.6,gain=0.1"], "its starts are others"),
+        (["--target", "speed=0.5,gain=0.1"], "its targets are others"),
         (["--axis", "speed=0:2:m/s"], "its axes are others"),
         (["--axis", "speed=0:3:m/s", "--axis", "gain=0:1"], "its axes are others"),
     ],
@@ -392,8 +410,8 @@ def test_a_search_that_was_begun_takes_no_other_settings(
 def test_no_option_is_forgotten_when_a_search_goes_on() -> None:
     assert Beginning().is_empty
     assert {*Beginning().__dataclass_fields__} == {
-        "data", "limit", "axis", "begin_at", "rewards", "delta", "promise", "stop_at", "largest_step", "incident",
-        "largest", "episodes", "seed",
+        "data", "limit", "axis", "begin_at", "target", "rewards", "delta", "promise", "stop_at", "largest_step",
+        "incident", "largest", "episodes", "seed",
     }  # fmt: skip
 
 
