@@ -140,9 +140,10 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """What the run is about: the task, or the directory as the user named it."""
+        """What the run is about: the task, or the directory as the user named it, never a path from the root."""
         task = self.setting("run", "task")
-        return str(task) if task else f"Run {self.run if self.run.name else self.run.resolve().name}"
+        as_given = self.run.name and not self.run.is_absolute()
+        return str(task) if task else f"Run {self.run if as_given else self.run.resolve().name}"
 
     def text(self, point: Point) -> str:
         """Return a target in words, with so many digits that no other target of the run reads the same."""

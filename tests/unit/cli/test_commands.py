@@ -405,9 +405,10 @@ def test_the_journal_may_be_named_instead_of_its_directory(run: Path) -> None:
     assert main(["plan", str(run / "journal.sqlite")]) == 0
 
 
-def test_a_picture_has_the_name_of_the_task_and_no_path(run: Path) -> None:
-    assert main(["report", str(run), "--out", "plain.svg"]) == 0
-    assert ">Run simulated " in Path("plain.svg").read_text()
+def test_a_picture_has_the_name_of_the_task_or_of_the_run_and_no_path_of_this_machine(run: Path) -> None:
+    for given, name in ((run, str(run)), (run.resolve(), "simulated")):
+        assert main(["report", str(given), "--out", "plain.svg"]) == 0
+        assert f">Run {name} " in Path("plain.svg").read_text()
     (run / "run.toml").write_text('[run]\ntask = "PointCircle"\n')
     assert main(["report", str(run), "--out", "named.svg"]) == 0
     drawn = Path("named.svg").read_text()

@@ -222,14 +222,16 @@ def test_episodes_that_were_retracted_do_not_count_and_that_is_said(runs: Runs) 
 
 def test_the_headline_is_honest(runs: Runs) -> None:
     said = {kind: result(runs.reading(kind)) for kind in KINDS}
-    assert said["begun"] == f"Run {runs.reading('begun').run} has only just begun: no trial is told."
+    assert said["begun"] == headline(runs.reading("begun")) == "Run begun has only just begun: no trial is told."
     assert said["asked"].endswith("a first trial is asked for and not yet told.")
     assert "Trial 1 is under way: 30 episodes at (200, 2)." in runs.page("asked").text
     assert " is to be operated at target " in said["searched"]
     assert " would be operated, as of now, at target " in said["held"]
     assert " after 1 alarm: " in said["alarmed"]
-    assert re.search(r"halted has halted after \d+ episodes of operation and \d alarms, and no target", said["halted"])
-    assert said["failed"] == f"No target of Run {runs.reading('failed').run} is fit to be operated."
+    assert re.match(
+        r"Run halted has halted after \d+ episodes of operation and \d alarms, and no target", said["halted"]
+    )
+    assert said["failed"] == "No target of Run failed is fit to be operated."
     assert "1 trial had a mean clearly above a limit" in headline(runs.reading("held")).lower()
     assert "none cost more than the limit" in toll(runs.reading("sure"))
     assert "stop" not in headline(runs.reading("knobs"))  # which has none
@@ -547,7 +549,7 @@ def test_damaged_and_odd_settings_do_no_harm_and_that_is_said(runs: Runs, tmp_pa
     (tmp_path / "run.toml").write_text("not = [toml", encoding="utf-8")
     assert "The settings of the run are left out." in Page(page_html(Reading.read(tmp_path))).text
     (tmp_path / "run.toml").write_text('run = 5\ndata = ["x"]\nday = 2026-01-01\n', encoding="utf-8")
-    assert Reading.read(tmp_path).name == f"Run {tmp_path}"
+    assert Reading.read(tmp_path).name == f"Run {tmp_path.name}"
     assert "2026-01-01" in Page(page_html(Reading.read(tmp_path))).text
 
 
