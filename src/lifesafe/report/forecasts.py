@@ -62,14 +62,17 @@ class Calibration:
 
 
 def outcomes(reading: Reading, axis: int) -> list[Outcome]:
-    """Return the forecasts of one return, 0 for the reward, with what came of them."""
+    """Return the forecasts of one return, 0 for the reward, with what came of them.
+
+    A cost that no episode can bring above its limit is not modeled, and has none.
+    """
     found = []
     for tried in reading.history.told:
         for i, (point, forecast) in enumerate(zip(tried.asked.targets, tried.asked.forecasts, strict=True)):
             episodes = episodes_of(tried, i)
-            if len(episodes):
-                mean, sd = forecast.reward
-                ends = forecast.costs[axis - 1] if axis else (mean - 2 * sd, mean + 2 * sd)
+            mean, sd = forecast.reward
+            ends = forecast.costs[axis - 1] if axis else (mean - 2 * sd, mean + 2 * sd)
+            if len(episodes) and (axis == 0 or ends[1] > 0):
                 half = float(reading.doubt(episodes)[axis])
                 measured = float(episodes[:, axis].mean())
                 found.append(Outcome(tried.number, point, ends, measured, half, axis > 0))

@@ -139,16 +139,17 @@ def _tiles(reading: Reading) -> Iterator[Tile]:
     yield Tile("real episodes", f"{tally.total:,}", kinds)
     if tally.counted:
         note = f"{percent(tally.above / tally.counted)} of the {plural(tally.counted, 'episode')} that count"
-        note += f"; the stop has ended {tally.ended}" if tally.ended is not None else ""
+        note += f"; the stop ended {plural(tally.ended, 'episode')}" if tally.ended is not None else ""
         yield Tile("episodes above a limit", f"{tally.above:,}", note)
         yield Tile(
             "worst episode", each_of(tally.largest), tally.where[0] if len(tally.where) == 1 else listed(tally.worst)
         )
     if reading.charges:
         used = reading.beliefs.spent
-        yield Tile("risk used", number(used, 2), f"of delta = {number(problem.delta)}", used / problem.delta)
+        note = f"of the {number(problem.delta)} that is allowed (delta)"
+        yield Tile("risk used", number(used, 2), note, used / problem.delta)
     if account is not None:
-        note = f"saved; an episode of a newcomer needs {each_of(account.prices)}"
+        note = f"cost saved against the limit; an episode of a newcomer needs {each_of(account.prices)}"
         yield Tile("account holds", each_of(account.holds), note)
 
 

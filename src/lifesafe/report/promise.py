@@ -10,7 +10,9 @@ from lifesafe.safety import Problem
 
 def promise_name(problem: Problem) -> str:
     """Return which promise was made, in a word or two."""
-    return "every episode" if all(problem.sure) else problem.promise
+    if all(problem.sure):
+        return "every episode"
+    return "total of all episodes" if problem.promise == "total" else "mean of every trial"
 
 
 def statement(reading: Reading) -> str:

@@ -34,7 +34,7 @@ def targets_table(reading: Reading) -> Table:
     shown = tuple(order[:_MOST_TARGETS])
     header = ["target", "status", "episodes", "mean reward"]
     for name in reading.names[1:]:
-        header += [f"mean {name}", "by the model", "limit"]
+        header += [f"mean {name}", "by the model, median to 95\N{NO-BREAK SPACE}%", "limit"]
     risky = not all(reading.problem.sure)
     rows = []
     for point, forecast in zip(shown, reading.expected(shown) if shown else (), strict=True):
@@ -47,7 +47,7 @@ def targets_table(reading: Reading) -> Table:
         rows.append([*cells, *([number(forecast.risk, 2)] if risky else [])])
     left = len(order) - len(shown)
     notes = (f"{left} further targets that earn less or may not be served are left out.",) if left else ()
-    return Table([*header, *(["risk"] if risky else [])], rows, (0, 1), notes)
+    return Table([*header, *(["risk above a limit"] if risky else [])], rows, (0, 1), notes)
 
 
 def trials_table(reading: Reading) -> Table:

@@ -64,13 +64,13 @@ def forecast_figure(reading: Reading) -> Figure:
     """Return what was forecast of every target of a trial, and what came back."""
     found = [outcomes(reading, axis) for axis in range(len(reading.names))]
     signs = [
-        Sign("forecast", "forecast", "forecast: of a cost median to 95\N{NO-BREAK SPACE}%, of a reward ± 2 sd"),
-        Sign("dots", "measured", "mean that came back, ± 2 sd"),
+        Sign("forecast", "forecast", "forecast: a cost, median to 95\N{NO-BREAK SPACE}% quantile; a reward ± 2 sd"),
+        Sign("dots", "measured", "measured mean ± 2 sd"),
     ]
     if any(each.is_surprise for part in found for each in part):
         signs.append(Sign("diamond", "surprise", "clearly beyond its forecast"))
-    charts = tuple(partial(_forecasts, reading, axis, part) for axis, part in enumerate(found))
-    return Figure(caption="Forecasts, and what came back.", charts=charts, legend=tuple(signs))
+    charts = tuple(partial(_forecasts, reading, axis, part) for axis, part in enumerate(found) if part)
+    return Figure(caption="Forecast and measured means of every trial.", charts=charts, legend=tuple(signs))
 
 
 def ledger_figure(reading: Reading) -> Figure:

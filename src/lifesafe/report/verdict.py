@@ -108,11 +108,10 @@ def badges(reading: Reading) -> list[Badge]:
     ]
     if reading.beliefs.held:
         found.append(Badge("search", "held until confirmed", "warn"))
-    findings = [check.finding for check in all_checks(reading)]
-    if failed := findings.count("failed"):
-        found.append(Badge("assumptions", f"{failed} failed", "bad"))
-    if doubted := findings.count("doubt"):
-        found.append(Badge("assumptions", f"{doubted} in doubt", "warn"))
+    verdicts: tuple[tuple[str, str, Tone], ...] = (("failed", "failed", "bad"), ("doubt", "in doubt", "warn"))
+    for finding, words, tone in verdicts:
+        if topics := [check.topic for check in all_checks(reading) if check.finding == finding]:
+            found.append(Badge(words, listed(topics), tone))
     if reading.exceeded:
         found.append(Badge("trials clearly above a limit", str(len(reading.exceeded)), "bad"))
     if reading.retracted:

@@ -270,8 +270,8 @@ def test_the_promise_that_was_made_is_stated_with_what_paid_for_it(runs: Runs) -
     assert said["total"].startswith("All episodes together cost at most the limit 20 an episode")
     assert said["sure"].startswith("Every single episode keeps the limit 20, for sure")
     for kind, name, paid in (
-        ("searched", "promise trial", "What paid for it? The ledger"),
-        ("total", "promise total", "What paid for it? The account"),
+        ("searched", "promise mean of every trial", "What paid for it? The ledger"),
+        ("total", "promise total of all episodes", "What paid for it? The account"),
         ("sure", "promise every episode", "no risk is charged and no account is needed"),
     ):
         assert name in runs.page(kind).text
@@ -283,15 +283,15 @@ def test_the_promise_that_was_made_is_stated_with_what_paid_for_it(runs: Runs) -
 
 def test_each_promise_is_checked_by_its_own_assumptions(runs: Runs) -> None:
     first = {kind: all_checks(runs.reading(kind))[0].assumption for kind in ("searched", "knobs", "listed")}
-    assert list(findings(runs.reading("searched")).values()) == ["holds", "quiet", "quiet", "open"]
+    assert list(findings(runs.reading("searched")).values()) == ["holds", "quiet", "quiet", "open", "quiet"]
     assert first["searched"].startswith("No episode costs more than 61: an episode is ended as soon as its")
     assert first["knobs"] == "One mishap costs at most 60."
     assert first["listed"] == "No episode costs more than 50, the most that its length allows."
     assert findings(runs.reading("total")) == {
         "largest cost of an episode": "holds", "account": "holds", "certificates": "holds",
-        "safety of the starts": "quiet", "no change over time": "quiet",
+        "safety of the starts": "quiet", "no change over time": "quiet", "model of the reward": "quiet",
     }  # fmt: skip
-    assert len(findings(runs.reading("sure"))) == 1
+    assert findings(runs.reading("sure")) == {"largest cost of an episode": "holds", "model of the reward": "quiet"}
     changed = {kind: findings(runs.reading(kind))["no change over time"] for kind in ("operated", "alarmed", "halted")}
     assert changed == {"operated": "quiet", "alarmed": "doubt", "halted": "failed"}
 
@@ -301,9 +301,9 @@ def test_an_assumption_that_failed_qualifies_the_promise_at_the_top(runs: Runs) 
     assert statement(reading).startswith(
         "An assumption failed in this run (largest cost of an episode), so this does not hold as it stands: With"
     )
-    for words in ("assumptions 1 failed", "Promise, with qualifications.", "failed in trial 4: an episode cost 95"):
+    for words in ("failed largest cost", "Promise, with qualifications.", "failed in trial 4: an episode cost 95"):
         assert words in top
-    assert "assumptions" not in runs.page("operated").top
+    assert not re.search("failed|in doubt", runs.page("operated").top)
     assert qualifications(runs.reading("operated")) == []
     assert "1 alarm in operation" in qualifications(runs.reading("alarmed"))[0]
 
@@ -346,6 +346,16 @@ def test_an_outcome_is_a_surprise_only_if_it_is_clearly_beyond(runs: Runs) -> No
     found = calibration(outcomes(runs.reading("held"), 1))
     assert found.surprises > 0
     assert f"cost {found}" in runs.page("held").text
+    assert outcomes(runs.reading("sure"), 1) == []  # no episode can exceed the limit, so nothing is forecast
+
+
+def test_rewards_beyond_their_forecasts_put_the_model_of_the_reward_in_doubt_and_not_the_promise(runs: Runs) -> None:
+    reading = runs.reading("breached")
+    found = calibration(outcomes(reading, 0))
+    assert (found.surprises, found.outcomes, found.is_doubtful) == (3, 7, True)
+    assert (findings(reading)["model of the reward"], findings(reading)["model of the costs"]) == ("doubt", "quiet")
+    assert "in doubt model of the reward" in runs.page("breached").top
+    assert "reward" not in statement(reading)
 
 
 # --- what paid
