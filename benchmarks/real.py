@@ -42,7 +42,7 @@ from lifesafe.lab.methods import PLS
 from lifesafe.life import Lifetime, Search
 from lifesafe.life import Plan as LifePlan
 from lifesafe.policies import CDTConfig, LearnerConfig, load, train
-from lifesafe.returns import Returns
+from lifesafe.returns import Returns, mean_returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.systems import Evaluator, Task
 from lifesafe.systems import task as find_task
@@ -251,10 +251,10 @@ def before(place: Place, limit: float) -> dict[str, Any] | None:
     with Evaluator(place.policy(), place.task) as evaluator:
         seeds = [integer(place.seed, "judge", i) for i in range(JUDGED)]
         target = Returns(row["target"][0], row["target"][1:])
-        means = np.mean([tuple(each) for each in evaluator.run([target] * JUDGED, seeds).returns], axis=0).tolist()
+        mean = mean_returns(evaluator.run([target] * JUDGED, seeds).returns)
     found = {
         "limit": limit, "seed": place.seed, "episodes": row["online_episodes"], "trials": row["trials"],
-        "violations": row["violations"], "target": row["target"], "reward": means[0], "cost": means[1],
+        "violations": row["violations"], "target": row["target"], "reward": mean.reward, "cost": mean.costs[0],
         "reward_then": row["reward"], "cost_then": row["cost"],
     }  # fmt: skip
     file.write_text(json.dumps(found))

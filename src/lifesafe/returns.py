@@ -86,3 +86,17 @@ def returns_array(episodes: Sequence[Returns]) -> Float[np.ndarray, "episodes re
     if len(counts) > 1:
         raise TrialError(f"Episodes have {sorted(counts)} costs; give the same number of costs for each.")
     return np.array([tuple(episode) for episode in episodes], dtype=np.float64)
+
+
+def mean_returns(episodes: Sequence[Returns]) -> Returns:
+    """Return the mean reward and the mean costs of episodes.
+
+    Raises:
+        TrialError: If there is no episode or the episodes have different numbers of costs.
+
+    Examples:
+        >>> mean_returns([Returns(310.0, 12.0), Returns(300.0, 14.0)])
+        Returns(reward=305.0, costs=(13.0,))
+    """
+    reward, *costs = returns_array(episodes).mean(axis=0).tolist()
+    return Returns(reward, costs)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifesafe.errors import TrialError
-from lifesafe.returns import Returns, return_names, returns_array
+from lifesafe.returns import Returns, mean_returns, return_names, returns_array
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -67,8 +67,13 @@ def test_an_array_has_one_row_per_episode() -> None:
     assert array.tolist() == [[1, 2, 3], [4, 5, 6]]
 
 
-def test_an_array_needs_episodes_of_one_kind() -> None:
+def test_a_mean_is_taken_of_the_reward_and_of_every_cost() -> None:
+    assert mean_returns([Returns(1, (2, 3)), Returns(4, (5, 7))]) == Returns(2.5, (3.5, 5.0))
+
+
+@pytest.mark.parametrize("function", [returns_array, mean_returns])
+def test_an_array_and_a_mean_need_episodes_of_one_kind(function: Any) -> None:
     with pytest.raises(TrialError, match="no episodes"):
-        returns_array([])
+        function([])
     with pytest.raises(TrialError, match=r"\[1, 2\] costs"):
-        returns_array([Returns(1, 2), Returns(1, (2, 3))])
+        function([Returns(1, 2), Returns(1, (2, 3))])

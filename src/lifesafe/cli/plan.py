@@ -20,8 +20,7 @@ from lifesafe.data import read_dsrl
 from lifesafe.errors import ConfigError, JournalError
 from lifesafe.journal.store import JOURNAL, Record, journal_path, read_records
 from lifesafe.preparation.logs import problem_from_logs
-from lifesafe.preparation.planning import Effort
-from lifesafe.preparation.planning import plan as make_plan
+from lifesafe.preparation.planning import Effort, effort
 from lifesafe.safety import Problem
 from lifesafe.safety.beliefs import Beliefs, believed
 
@@ -205,7 +204,7 @@ def plan(run: OptionalRun = None, /, *, begin: Begin = Beginning(), json: bool =
 def planned(problem: Problem) -> Effort:
     """Return the plan of a search, showing that it is being made."""
     with progress("planning"):
-        return make_plan(problem)
+        return effort(problem)
 
 
 def described(made: Effort, problem: Problem) -> str:

@@ -2,8 +2,8 @@
 
 The search itself is run a few times on a *plain machine*: a mean cost is the target cost that is asked for, and the
 reward is the one that is asked for if the costs are at their limits, half of it if there are none. Knobs all add to
-the reward and to the costs alike, and the limit lies half an axis from the start. So a plan is exact about the rules
-and about the start, and a rule of thumb about your machine.
+the reward and to the costs alike, and the limit lies half an axis from the start. So the effort is exact about the
+rules and about the start, and a rule of thumb about your machine.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Effort:
         )
 
 
-def plan(problem: Problem) -> Effort:
+def effort(problem: Problem) -> Effort:
     """Return how many real episodes a search will take, and what would shorten it.
 
     Raises:
@@ -82,11 +82,11 @@ def plan(problem: Problem) -> Effort:
     most, start = problem.episodes, start_episodes(problem) or 0
     problem = _with(problem, {"episodes": min(most, _PLANNED)})
     usual, gained = _rule(problem, range(_SEEDS))
-    effort = usual or problem.episodes * _MOST / max(gained, 0.01)
-    limited_by = "noise" if _is_shorter(problem, effort, noise=_STEADY) else "distance"
+    needed = usual or problem.episodes * _MOST / max(gained, 0.01)
+    limited_by = "noise" if _is_shorter(problem, needed, noise=_STEADY) else "distance"
     if not all(problem.sure) and problem.promise == "trial":
         small = {"stop_at": None, "incident": [_NOISE * limit for limit in problem.limits]}
-        limited_by = "lumps" if _is_shorter(_with(problem, small), effort) else limited_by
+        limited_by = "lumps" if _is_shorter(_with(problem, small), needed) else limited_by
     shorter: dict[str, int] = {}
     for words, changed in _changes(problem):
         if start_episodes(changed) is not None and _is_shorter(changed, usual or np.inf):

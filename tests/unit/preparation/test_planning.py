@@ -8,7 +8,7 @@ import pytest
 
 from lifesafe.errors import ConfigError
 from lifesafe.preparation import planning
-from lifesafe.preparation.planning import Effort, plan
+from lifesafe.preparation.planning import Effort, effort
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.certificate import start_episodes
@@ -33,7 +33,7 @@ def as_planned(target: Returns, rng: np.random.Generator) -> Returns:
 @pytest.fixture(scope="module")
 def planned() -> Effort:
     jaxtyping.config.update("jaxtyping_disable", True)
-    return plan(problem(episodes=100))
+    return effort(problem(episodes=100))
 
 
 def test_a_plan_says_what_the_search_takes_at_most_and_what_the_start_takes(planned: Effort) -> None:
@@ -80,7 +80,7 @@ def test_a_plan_speaks_of_what_is_found_or_of_how_much_is_not(usual: int | None,
 
 
 def test_where_every_episode_is_safe_there_is_no_start_to_certify_and_nothing_to_offer() -> None:
-    made = plan(problem(stop_at=15.0))
+    made = effort(problem(stop_at=15.0))
     assert (made.start, made.sure, made.shorter) == (0, True, {})
     assert made.usual is not None
     assert made.usual <= 60
@@ -97,7 +97,7 @@ def test_where_every_episode_is_safe_there_is_no_start_to_certify_and_nothing_to
     ],
 )
 def test_only_what_was_not_said_already_and_is_shorter_is_offered(settings: dict[str, Any], offers: set[str]) -> None:
-    made = plan(problem(episodes=70, **settings))
+    made = effort(problem(episodes=70, **settings))
     assert set(made.shorter) <= offers
     now = made.most if made.usual is None else made.usual
     assert all(count <= now for count in made.shorter.values())
@@ -108,7 +108,7 @@ def test_of_a_long_search_the_first_episodes_are_simulated_and_the_start_is_exac
 ) -> None:
     monkeypatch.setattr(planning, "_PLANNED", 60)
     given = problem(incident="horizon", largest=1000.0, episodes=200)
-    made = plan(given)
+    made = effort(given)
     assert (made.most, made.start) == (200, start_episodes(given))
     assert made.start > 60
     assert "as a rule the first 60 find about 0% of what can be gained" in str(made)
@@ -118,11 +118,11 @@ def test_a_search_that_cannot_leave_its_start_is_refused_before_it_is_planned() 
     with pytest.raises(
         ConfigError, match=r"could never leave its start: .* Give more episodes, a larger delta, or stop_at"
     ):
-        plan(problem(incident=4000.0, delta=0.05, episodes=40))
+        effort(problem(incident=4000.0, delta=0.05, episodes=40))
 
 
 def test_the_same_problem_has_the_same_plan_whatever_its_seed() -> None:
-    one, other = (plan(problem(seed=seed, episodes=50)) for seed in (0, 99))
+    one, other = (effort(problem(seed=seed, episodes=50)) for seed in (0, 99))
     assert one == other  # searches for plans have seeds of their own
 
 
@@ -132,6 +132,6 @@ def test_knobs_lists_and_several_costs_can_be_planned() -> None:
     two = Problem(axes=axes, starts=[Returns(100, (0, 0))], limits=(20, 10), episodes=45)
     few = problem(targets=[START, Returns(100, 15), Returns(200, 15)], episodes=45)
     for given in (knobs, two, few):
-        made = plan(given)
+        made = effort(given)
         assert (made.most, made.start) == (45, 30)
         assert -1 <= made.gained <= 1.2
