@@ -23,6 +23,9 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in (ROOT / "src").rglob("*.py") if ">>>" in path.read_text(encoding="utf-8"))
 COMPUTED = ("plan",)
 """Commands whose output follows from their options alone."""
+ROOMS = {path.stem for path in (ROOT / "src" / "lifesafe").iterdir()} | {"lifesafe", "theorem1"}
+OTHER = ("journal.sqlite", "life.phase", "life.optimizer.confirm")
+"""A file, and attributes of a variable: they look like names in the package."""
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)``` *$", re.MULTILINE | re.DOTALL)
 
 
@@ -133,6 +136,19 @@ def test_the_shell_commands_of_a_page_exist_with_their_options(path: Path) -> No
             parsed(words)
         except SystemExit as error:
             pytest.fail(f"{path.name}: lifesafe {shlex.join(words)}: {error}")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
+def test_the_names_and_files_that_a_page_mentions_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)[`(]", text):
+        if name.split(".")[0] in ROOMS and name not in OTHER:
+            try:
+                resolve_name(name if name.startswith(("lifesafe.", "theorem1.")) else f"lifesafe.{name}")
+            except (AttributeError, ImportError) as error:
+                pytest.fail(f"{path.name}: {error}")
+    for file in re.findall(r"`((?:tests|benchmarks|examples|research)/[\w/.-]+\.\w+)`", text):
+        assert (ROOT / file).exists(), f"{path.name}: there is no {file}"
 
 
 def test_a_shell_command_with_an_option_that_is_gone_is_found() -> None:

@@ -74,7 +74,7 @@ class CDTConfig:
     """Steps over which the step size rises to the learning rate."""
     average: float = 0.1
     """The policy gets a moving average of the weights that remembers this share of all steps; 0 for the last weights.
-    Late steps hardly change the loss, but what episodes cost: see docs/decisions/0013-training-for-the-seed.md."""
+    Late steps hardly change the loss, but what episodes cost: see docs/decisions/0013-training-for-the-start.md."""
     weight_decay: float = 1e-4
     """Weight decay of AdamW."""
     clip: float = 0.25
