@@ -43,18 +43,9 @@ class Unruly:
         length: int = 0,
         pause: float = 0.0,
         flip: int | None = None,
-        headers: dict[str, str] | None = None,
     ) -> None:
-        """Answer as a good server would, but for what is asked otherwise.
-
-        Args:
-            handler: The request.
-            ranges: Whether to know of ranges.
-            stop: Hang up after so many bytes of the body.
-            length: Added to the length that is announced.
-            pause: Seconds after every 4096 bytes.
-            flip: Index of a byte of the file to send wrong.
-            headers: Other headers.
+        """Answer as a good server would, but for what is asked otherwise: know no ranges, stop after some bytes,
+        announce another length, pause so many seconds after every 4096 bytes, or flip one byte.
         """
         content, start, status = self.content, 0, 200
         if flip is not None:
@@ -74,8 +65,6 @@ class Unruly:
         if status == 206:
             handler.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         handler.send_header("Content-Length", str(len(content) - start + length))
-        for name, value in (headers or {}).items():
-            handler.send_header(name, value)
         handler.end_headers()
         body = content[start:][:stop]
         for begin in range(0, len(body), 4096):

@@ -57,10 +57,7 @@ def to_plain(config: Any) -> dict[str, Any]:
 def from_plain(cls: type[T], plain: Mapping[str, Any], source: str = "config") -> T:
     """Return the config that the plain values describe; fields not given keep their defaults.
 
-    Args:
-        cls: A dataclass; its fields are the accepted keys.
-        plain: The values.
-        source: Where they come from, for messages.
+    Messages name the source of the values.
 
     Raises:
         ConfigError: If a key is unknown or missing, or a value has the wrong type or is impossible.

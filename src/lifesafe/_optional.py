@@ -9,13 +9,7 @@ from lifesafe.errors import DependencyError
 
 
 def require(module: str, *, name: str, extra: str, user: str) -> ModuleType:
-    """Return an optional module.
-
-    Args:
-        module: What to import, `bullet_safety_gym`, say.
-        name: What people call it, `Bullet-Safety-Gym`.
-        extra: The extra of lifesafe that installs it, `bullet`.
-        user: What needs it, as a message begins: `Task 'CarCircle'`.
+    """Return an optional module that people know by a name, an extra of lifesafe installs, and a user needs.
 
     Raises:
         DependencyError: If it is not installed, or is and does not import.

@@ -21,12 +21,7 @@ def is_whole(value: object) -> bool:
 
 
 def seed_sequence(seed: int, *names: str | int) -> np.random.SeedSequence:
-    """Return NumPy's seed for one purpose of a run.
-
-    Args:
-        seed: The seed of the run, not negative.
-        names: The purpose, from coarse to fine: `"evaluate", "CarCircle", 17`. A string and a number differ.
-    """
+    """Return NumPy's seed for one purpose of a run, named from coarse to fine: `"evaluate", "CarCircle", 17`."""
     if not is_whole(seed) or operator.index(seed) < 0:
         raise ConfigError(f"A seed is a whole number that is not negative; got {seed!r}.")
     path = [name if isinstance(name, str) else operator.index(name) for name in names]

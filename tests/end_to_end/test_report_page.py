@@ -44,21 +44,11 @@ def test_the_page_is_written_into_the_run(run: Path) -> None:
     assert done.stdout.startswith(headline(Reading.read(run)))
     assert "Promise: With probability at least 0.9, no trial’s mean cost exceeds the limit 20" in done.stdout
     html = (run / "report.html").read_text(encoding="utf-8")
+    for live in ([], ["--live"]):
+        assert "nowhere does not exist" in report("nowhere", *live, cwd=run.parent).stderr
     assert "<code>run</code>" in html
     assert html == page_html(Reading.read(run)).replace(f"<code>{run}</code>", "<code>run</code>").replace(
         f" {run}", " run"
-    )
-
-
-def test_the_ending_decides_what_is_written(run: Path, tmp_path: Path) -> None:
-    done = report(str(run), "--out", "figures/figure3.png", cwd=tmp_path)
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "Picture: figures/figure3.png")
-    assert (tmp_path / "figures" / "figure3.png").read_bytes().startswith(b"\x89PNG")
-    assert "print the page" in report(str(run), "--out", "x.pdf", cwd=tmp_path).stderr
-    assert report(str(run), "--out", "a/page.html", cwd=tmp_path).returncode == 0
-    assert (tmp_path / "a" / "page.html").is_file()
-    assert (
-        "give a file that ends in one of .html, .png, .svg" in report(str(run), "--out", "x.txt", cwd=tmp_path).stderr
     )
 
 
@@ -71,13 +61,6 @@ def test_the_page_loads_no_drawing_and_no_learning(run: Path, tmp_path: Path) ->
         [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
     )
     assert not {"matplotlib", "torch", "gymnasium", "h5py"} & set(done.stderr.split())
-
-
-def test_words_that_do_not_fit_together_are_refused(run: Path, tmp_path: Path) -> None:
-    assert "give either --live or --out" in report(str(run), "--live", "--out", "x.html", cwd=tmp_path).stderr
-    assert "add --live" in report(str(run), "--port", "8000", cwd=tmp_path).stderr
-    assert "does not exist" in report("nowhere", "--live", cwd=tmp_path).stderr
-    assert "nowhere does not exist" in report("nowhere", cwd=tmp_path).stderr
 
 
 class Live:

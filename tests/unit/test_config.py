@@ -15,7 +15,6 @@ from lifesafe._config import (
     canonical_json,
     fingerprint,
     from_plain,
-    nearest,
     read_toml,
     to_plain,
     toml_text,
@@ -67,10 +66,6 @@ def refusal(plain: Any, cls: type = Config) -> str:
     return str(caught.value)
 
 
-def test_nothing_given_means_the_defaults() -> None:
-    assert from_plain(Config, {}) == Config()
-
-
 @pytest.mark.parametrize("budget", [None, 7])
 def test_a_config_survives_plain_json_and_toml(budget: int | None) -> None:
     config = Config(
@@ -109,13 +104,10 @@ def test_a_setting_that_would_be_read_back_as_its_default_is_refused() -> None:
     ("plain", "part"),
     [
         ({"widht": 64}, "unknown key 'widht' = 64. Did you mean 'width'? Accepted: width, dropout, name,"),
-        ({"zzz": 1}, "unknown key 'zzz' = 1. Accepted: "),
         ({"rate": {"strat": 1}}, "unknown key 'rate.strat' = 1. Did you mean 'start'?"),
         ({"width": "big"}, "width = 'big' is not a whole number"),
         ({"width": 3.0}, "width = 3.0 is not a whole number"),
-        ({"width": True}, "width = True is not a whole number"),
         ({"dropout": True}, "dropout = True is not a number"),
-        ({"dropout": "0.1"}, "dropout = '0.1' is not a number"),
         ({"dropout": math.nan}, "dropout = nan is not a finite number"),
         ({"dropout": 10**400}, "is not accepted: Number out of range"),
         ({"masked": 1}, "masked = 1 is not true or false"),
@@ -123,7 +115,6 @@ def test_a_setting_that_would_be_read_back_as_its_default_is_refused() -> None:
         ({"name": None}, "name = None would be read back as its default, 'cdt'"),
         ({"scales": 1.0}, "scales = 1.0 is not a list"),
         ({"scales": [1.0, "a"]}, "scales[1] = 'a' is not a number"),
-        ({"scales": [1.0, -math.inf]}, "scales[1] = -inf is not a finite number"),
         ({"pair": [1]}, "pair = [1] is not a list of length 2"),
         ({"budget": "none"}, "budget = 'none' is not a whole number"),
         ({"bounds": "fre"}, "bounds = 'fre' is not one of 'free'. Did you mean 'free'?"),
@@ -168,10 +159,6 @@ def test_equal_configs_have_equal_fingerprints() -> None:
     assert left != fingerprint(to_plain(Config(dropout=0.5)))
 
 
-def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
-    assert fingerprint({"a": 1, "b": [1.5, None]}) == fingerprint({"b": [1.5, None], "a": 1})
-
-
 def test_a_fingerprint_never_changes_between_versions() -> None:
     assert canonical_json({"b": [1, 2.5, "é"], "a": None}) == '{"a":null,"b":[1,2.5,"\\u00e9"]}'
     assert fingerprint({"b": [1, 2.5, "é"], "a": None}, 8) == "d4e7b7ea"
@@ -190,17 +177,6 @@ def test_what_has_no_plain_form_is_not_stored() -> None:
         canonical_json({"a": {1}})
     with pytest.raises(ConfigError, match="Key 1 of a is not a string"):
         canonical_json({"a": {1: 2}})
-
-
-def test_nearest_names_the_most_similar() -> None:
-    assert nearest("CarCirle", ["CarCircle", "AntCircle"]) == " Did you mean 'CarCircle'?"
-    assert nearest("x", ["CarCircle"]) == ""
-
-
-def test_reading_toml(tmp_path: Any) -> None:
-    path = tmp_path / "cdt.toml"
-    path.write_text("width = 3\n[rate]\nstart = 1\n")
-    assert from_plain(Config, read_toml(path), str(path)) == Config(width=3, rate=Rate(start=1.0))
 
 
 @pytest.mark.parametrize("content", [b"width = ", b"\xff\xfe", b"a = 1\na = 2"])
@@ -224,10 +200,3 @@ values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.di
 @given(st.dictionaries(texts, values, max_size=5))
 def test_any_plain_values_survive_toml(plain: dict[str, Any]) -> None:
     assert tomllib.loads(toml_text(plain)) == plain
-
-
-@given(st.dictionaries(texts, values, max_size=5))
-def test_any_plain_values_survive_canonical_json(plain: dict[str, Any]) -> None:
-    text = canonical_json(plain)
-    assert json.loads(text) == plain
-    assert canonical_json(json.loads(text)) == text

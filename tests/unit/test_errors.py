@@ -22,8 +22,3 @@ def test_every_error_is_ours_and_a_builtin() -> None:
         assert issubclass(ours[name], errors.LifesafeError)
         assert issubclass(ours[name], builtin)
         assert str(ours[name]("Got 1.")) == "Got 1."
-
-
-def test_the_warning_is_a_warning_and_no_error() -> None:
-    assert issubclass(errors.GuaranteeWarning, UserWarning)
-    assert not issubclass(errors.GuaranteeWarning, errors.LifesafeError)

@@ -15,23 +15,12 @@ from lifesafe.returns import Returns, mean_returns, return_names, returns_array
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-def test_one_cost_may_be_given_as_a_number() -> None:
-    assert Returns(310, 12) == Returns(310.0, (12.0,))
-    assert Returns(1.0, [2.0, 3.0]).costs == (2.0, 3.0)
-    assert Returns(1.0, np.array([2.0, 3.0])).costs == (2.0, 3.0)
-
-
 def test_returns_are_values() -> None:
     returns = Returns(1.0, 2.0)
     assert hash(returns) == hash(Returns(1, 2))
     assert {returns: "seen"}[Returns(1, 2)] == "seen"
     with pytest.raises(dataclasses.FrozenInstanceError):
         returns.reward = 2.0  # type: ignore[misc]
-
-
-def test_numbers_are_plain_floats() -> None:
-    returns = Returns(np.float32(1.5), np.float64(2.5))  # type: ignore[arg-type]
-    assert [type(value) for value in returns] == [float, float]
 
 
 @given(finite, st.lists(finite, min_size=1, max_size=4))

@@ -66,15 +66,10 @@ class Dataset:
         An episode ends where `terminals` or `timeouts` is true; steps after the last end are left out, since
         nobody knows how that episode went on (`lifesafe data check` counts them).
 
-        Args:
-            observations: (n, o); like actions, (n,) if there is one number.
-            actions: (n, a).
-            rewards: (n,); like the ends, or (n, 1).
-            costs: (n,) or (n, k).
-            terminals: Whether the episode ended by itself at this step, (n,).
-            timeouts: Whether it was cut off at this step, (n,).
-            next_observations: Like observations. Without them an episode's last step has the observation it began with
-                as its next one, which only matters to methods that bootstrap.
+        All arrays have one row per transition; observations, actions and costs may be (n,) if a row is one number.
+        `terminals` says where an episode ended by itself, `timeouts` where it was cut off. Without `next_observations`
+        an episode's last step has the observation it began with as its next one, which only matters to methods that
+        bootstrap.
 
         Raises:
             DatasetError: If the arrays do not fit together, hold no whole episode, NaN, infinities or negative costs.
@@ -148,12 +143,10 @@ class Dataset:
 
     @property
     def transitions(self) -> int:
-        """How many steps all episodes have together."""
         return len(self.rewards)
 
     @property
     def lengths(self) -> Int[np.ndarray, " e"]:
-        """How many steps each episode has."""
         return np.diff(self.offsets)
 
     @cached_property
@@ -175,8 +168,7 @@ class Dataset:
     def summary(self, limits: float | Sequence[float] | None = None) -> Summary:
         """Return the figures one would first ask for; printed, they are a table.
 
-        Args:
-            limits: One per cost; then also how many episodes keep them, and the best of those.
+        With limits, one per cost, they also say how many episodes keep them, and which of those is the best.
 
         Raises:
             ConfigError: If their number is not that of the costs.

@@ -62,8 +62,8 @@ def fetch(
         file: Name of the file, such as `task("CarCircle").dataset_file`.
         directory: Where to keep it.
         mirrors: Where to look for it, in this order: addresses without the file's name, or local directories.
-        offline: Never touch the network; local mirrors are still looked at.
-        force: Fetch the file again even if it is there.
+        offline: Whether to look at local mirrors only.
+        force: Whether to fetch a file again that is there.
         report: Called with the progress, in bytes.
         patience: Seconds before the second try; doubled for each further one.
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Literal
 
 from lifesafe.report.forecasts import RARE, calibration, outcomes
-from lifesafe.report.reading import Reading
+from lifesafe.report.reading import PREPAID, Reading
 from lifesafe.report.wording import each_of, listed, mean_text, number, percent, plural
 from lifesafe.safety import Problem
 
@@ -112,7 +112,7 @@ def _account(reading: Reading) -> Check:
         "A newcomer runs only while the account can pay for its worst episode.",
         "The account is computed again from every recorded episode.",
     )
-    lowest = [float(part.holds.min()) for part in reading.saved if part.is_newcomer]
+    lowest = [float(part.holds.min()) for part in reading.saved if part.stage in PREPAID]
     if not lowest:
         return Check(*about, "open", "No newcomer has run yet.")
     outcome = f"After episodes of newcomers the account held at least {number(min(lowest))}."

@@ -123,7 +123,7 @@ def _evidence(reading: Reading, width: int) -> Chart:
     )  # fmt: skip
     chart.annotate(_events(reading, named=False))
     chart.shade([each.ends for each in services[1::2]], "other-service")
-    chart.axes("episode of operation", "evidence, to 1", whole=True)
+    chart.axes("episode of operation", "evidence, odds to 1", whole=True)
     for each, path, line in zip(services, paths, lines, strict=True):
         for k in range(path.shape[1]):
             chart.line(each.first - 1 + each.places, np.maximum(path[:, k], 2 * _LEAST), f"cost-{k}")

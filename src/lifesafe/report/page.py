@@ -24,7 +24,7 @@ from lifesafe.report.promise import limits_text, qualifications, statement
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import Figure
 from lifesafe.report.target_charts import line_figure
-from lifesafe.report.trial_charts import cost_figure, counted, forecast_figure, ledger_figure, reward_figure
+from lifesafe.report.trial_charts import counted, forecast_figure, ledger_figure, trial_figure
 from lifesafe.report.verdict import badges, price, result, toll, tone
 from lifesafe.report.wording import each_of, listed, number, percent, plural
 
@@ -58,7 +58,6 @@ def page_html(reading: Reading, *, live: bool = False) -> str:
         live: Whether the page asks its server for news.
     """
     told = counted(reading)
-    costs = range(len(reading.problem.limits)) if told else ()
     open_ = reading.history.open
     under_way = "" if open_ is None else listed(reading.text(point) for point in open_.asked.targets)
     view = {
@@ -68,8 +67,8 @@ def page_html(reading: Reading, *, live: bool = False) -> str:
         "badges": badges(reading), "tiles": list(_tiles(reading)), "statement": statement(reading),
         "limits": limits_text(reading.problem), "qualifications": qualifications(reading),
         "checks": all_checks(reading), "words": WORDS, "is_told": bool(told),
-        "cost_figures": [cost_figure(reading, cost) for cost in costs],
-        "reward_figure": reward_figure(reading) if told else None, "paid_figure": paid_figure(reading),
+        "trial_figures": [trial_figure(reading, axis) for axis in range(len(reading.names))] if told else [],
+        "paid_figure": paid_figure(reading),
         "plane_caption": plane.plane_caption, "plane_shapes": plane.plane_shapes, "plane_chart": plane.plane_chart,
         "plane_legend": plane.plane_legend(reading), "plane_notes": plane.plane_notes(reading), "thumb": plane.thumb,
         "sizes": plane.SIZES, "targets": tables.targets_table(reading), "line_figure": line_figure(reading),
@@ -124,10 +123,7 @@ def _templates() -> Environment:
 def _tiles(reading: Reading) -> Iterator[Tile]:
     problem, chosen, tally, account = reading.problem, reading.chosen, reading.tally, reading.beliefs.account
     if chosen is not None:
-        low, high = problem.rewards  # type: ignore[misc]  # made so by the problem
-        yield Tile(
-            "mean reward", number(chosen.means[0]), f"{number(low + (high - low) * chosen.modeled)} by the model"
-        )
+        yield Tile("mean reward", number(chosen.means[0]), f"{number(reading.modeled(chosen))} by the model")
         parts = zip(reading.names[1:], chosen.means[1:], chosen.expected, problem.limits, strict=True)
         for name, mean, upper, limit in parts:
             most = f"by the model, from all targets, at most {number(upper)} (95\N{NO-BREAK SPACE}%)"

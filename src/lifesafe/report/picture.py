@@ -20,7 +20,7 @@ from lifesafe.report.promise import qualifications, statement
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import HALF, WIDE, Chart, Figure, Sign
 from lifesafe.report.target_charts import line_figure
-from lifesafe.report.trial_charts import cost_figure, counted, forecast_figure, reward_figure
+from lifesafe.report.trial_charts import counted, forecast_figure, trial_figure
 from lifesafe.report.verdict import headline
 
 _EDGE, _GAP = 20, 20
@@ -90,11 +90,11 @@ def picture(reading: Reading) -> str:
     for text in qualifications(reading):
         sheet.text(text)
     if counted(reading):
-        for cost in range(len(reading.problem.limits)):
-            _draw(sheet, cost_figure(reading, cost), width=WIDE)
+        for axis in range(1, len(reading.names)):
+            _draw(sheet, trial_figure(reading, axis), width=WIDE)
     _draw_beliefs(sheet, reading)
     if counted(reading):
-        pair = [figure for figure in (reward_figure(reading), paid_figure(reading)) if figure is not None]
+        pair = [figure for figure in (trial_figure(reading, 0), paid_figure(reading)) if figure is not None]
         _draw(sheet, *pair)
         _draw(sheet, forecast_figure(reading))
     if (operation := operation_figure(reading)) is not None:

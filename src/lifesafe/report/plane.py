@@ -16,7 +16,7 @@ from lifesafe.report.moments import LIKELY, Moment, Plane, small_risk
 from lifesafe.report.reading import Reading, scout_of
 from lifesafe.report.svg import Chart, Sign
 from lifesafe.report.trial_charts import SHAPES, stages
-from lifesafe.report.wording import axis_text, listed, mean_text, number, percent, plural
+from lifesafe.report.wording import axis_text, listed, mean_text, number, plural
 
 SIZES = {"wide": (680, 470), "narrow": (400, 340)}
 _KINDS = ("likely", "safe")  # in the order of drawing
@@ -146,8 +146,8 @@ def plane_legend(reading: Reading) -> tuple[Sign, ...]:
     """Return what colors and signs of a plane mean."""
     signs = [
         Sign("cell", "cell-safe", f"risk at most {number(small_risk(reading.problem))}"),
-        Sign("cell", "cell-likely", f"at most {percent(LIKELY)}"),
-        Sign("cell", "cell-other", "more, or unknown"),
+        Sign("cell", "cell-likely", f"at most {number(LIKELY)}"),
+        Sign("cell", "cell-other", "more, or not known yet"),
     ]
     signs += [Sign(SHAPES[stage], f"stage-{stage}", f"center, {stage}") for stage in stages(reading)]
     if not reading.history.trials:

@@ -18,18 +18,20 @@ from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
 from lifesafe.operation import replay
-from lifesafe.report.moments import Line, Moment, Plane, lines_of, moments_at, planes_of
+from lifesafe.report.moments import Moment, Plane, moments_at, planes_of
 from lifesafe.report.operated import Served, operated
 from lifesafe.report.wording import number, target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, choice, newcomers
 from lifesafe.safety.account import Account
 from lifesafe.safety.beliefs import Beliefs, Books, Own
-from lifesafe.safety.choice import Choice, forecasts
+from lifesafe.safety.choice import Choice
 from lifesafe.safety.posterior import Model
 from lifesafe.safety.recommendation import fit_targets, recommend
 
 MANIFEST = "run.toml"
+PREPAID = ("newcomer", "test")
+"""Stages whose episodes the account must be able to pay for beforehand."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,6 @@ class Saved:
     stage: str
     """Of the trial, or "operation"."""
 
-    @property
-    def is_newcomer(self) -> bool:
-        """Whether the account had to be able to pay for them beforehand."""
-        return self.stage in ("newcomer", "test")
-
 
 @dataclass(frozen=True, eq=False)
 class Reading:
@@ -107,11 +104,7 @@ class Reading:
 
     @classmethod
     def read(cls, run: Path, *, replay: bool = True) -> Reading:
-        """Read a run; a writer may be active.
-
-        Args:
-            run: Directory of the run.
-            replay: Whether to make all decisions again and compare.
+        """Read a run, which a writer may have open, and unless told otherwise make all decisions again to compare.
 
         Raises:
             JournalError: If there is no journal, it is damaged, or it is no record of a search.
@@ -259,14 +252,10 @@ class Reading:
             for moment, model in (*self.marked[:-1], end)
         )
 
-    @cached_property
-    def lines(self) -> tuple[Line, ...]:
-        """What is believed along every axis."""
-        return lines_of(self.problem, self.focus, self.beliefs.model)
-
-    def expected(self, points: tuple[Point, ...]) -> tuple[e.Forecast, ...]:
-        """Return what is expected of some targets in the end."""
-        return forecasts(self.beliefs, points)
+    def modeled(self, best: Recommendation) -> float:
+        """Return the mean reward of a target by the model, from all episodes."""
+        low, high = self.problem.rewards  # type: ignore[misc]  # made so by the problem
+        return low + (high - low) * best.modeled
 
     def doubt(self, episodes: Float[np.ndarray, "m r"]) -> Float[np.ndarray, " r"]:
         """Return two standard deviations of the mean of each return; episodes without cost show none.

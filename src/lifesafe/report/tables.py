@@ -11,6 +11,7 @@ from lifesafe.journal.events import Point
 from lifesafe.journal.history import Tried
 from lifesafe.report.reading import Reading, episodes_of, scout_of
 from lifesafe.report.wording import number
+from lifesafe.safety.choice import forecasts
 
 _MOST_TARGETS = 15  # targets in their table
 
@@ -37,7 +38,7 @@ def targets_table(reading: Reading) -> Table:
         header += [f"mean {name}", "by the model, median to 95\N{NO-BREAK SPACE}%", "limit"]
     risky = not all(reading.problem.sure)
     rows = []
-    for point, forecast in zip(shown, reading.expected(shown) if shown else (), strict=True):
+    for point, forecast in zip(shown, forecasts(reading.beliefs, shown) if shown else (), strict=True):
         means = own[point].means.tolist()
         status = _status(reading, point, may_be_served=point in servable)
         cells = [reading.text(point), status, f"{own[point].episodes:,}", number(means[0])]

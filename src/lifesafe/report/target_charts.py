@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from lifesafe.journal.events import Point
-from lifesafe.report.moments import Line
+from lifesafe.report.moments import Line, lines_of
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import Chart, Figure, Sign, padded
 from lifesafe.report.wording import axis_text, number
@@ -18,7 +18,7 @@ _TALL = 2.5  # limits up to which a band may stretch a chart
 def line_figure(reading: Reading) -> Figure | None:
     """Return what is believed of reward and costs along every axis; none if only listed targets may be tried."""
     charts = []
-    for line in reading.lines:
+    for line in lines_of(reading.problem, reading.focus, reading.beliefs.model):
         charts.append(partial(_reward, reading, line))
         if line.costs:
             charts.append(partial(_costs, reading, line))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from jaxtyping import Int
 
 from lifesafe.journal.history import Tried
 from lifesafe.report.forecasts import Outcome, outcomes
@@ -16,7 +15,6 @@ from lifesafe.report.wording import listed, mean_text, number, plural
 
 SHAPES = {"start": "square", "search": "circle", "base": "slab", "newcomer": "triangle", "test": "diamond"}
 """Sign of the trials of each stage."""
-_DOTS = 6000  # episodes up to which each is drawn
 _NAMED = 8  # episodes beyond a chart that are listed
 _SPREAD = 0.56  # of a place, over which the episodes of a trial are drawn, in their order
 _TALL = 3.0  # limits up to which single episodes may stretch a chart
@@ -29,34 +27,27 @@ def stages(reading: Reading) -> list[str]:
     return [stage for stage in SHAPES if stage in found]
 
 
-def cost_figure(reading: Reading, cost: int) -> Figure:
-    """Return the cost of every trial against its limit."""
-    ends = (0.0, _cost_top(reading, cost))
-    signs = _trial_signs(reading)
-    if any(scout_of(each) for each in counted(reading)):
-        signs += [Sign("dash", "center", "mean of its center"), Sign("small", "scout", "mean of its scout")]
-    signs.append(Sign("line", "limit", "limit"))
-    if reading.exceeded:
-        signs.append(Sign("cross", "violation", "clearly above the limit"))
-    return Figure(
-        caption=f"{reading.names[1 + cost].capitalize()} of every trial.",
-        charts=(partial(_costs, reading, cost, ends),),
-        legend=(*signs, *_arrow(reading, 1 + cost, ends)),
-        notes=_left_out(reading, 1 + cost, ends),
-    )
-
-
-def reward_figure(reading: Reading) -> Figure:
-    """Return the reward of every trial, and of the target to operate after it."""
-    ends, signs = _reward_ends(reading), _trial_signs(reading)
-    if reading.best_after:
+def trial_figure(reading: Reading, axis: int) -> Figure:
+    """Return one return of every trial: the reward (0) and that of the target to operate, or a cost and its limit."""
+    ends = _cost_ends(reading, axis) if axis else _reward_ends(reading)
+    signs = [Sign(SHAPES[stage], f"stage-{stage}", f"mean of a trial, {stage}") for stage in stages(reading)]
+    signs.append(Sign("dots", "episode", "one episode"))
+    if axis:
+        if any(scout_of(each) for each in counted(reading)):
+            signs += [Sign("dash", "center", "mean of its center"), Sign("small", "scout", "mean of its scout")]
+        signs.append(Sign("line", "limit", "limit"))
+        signs += [Sign("cross", "violation", "clearly above the limit")] if reading.exceeded else []
+    elif reading.best_after:
         signs.append(Sign("line", "best", "target to operate as of then, mean of its episodes"))
         signs.append(Sign("line", "lower", "the same by the model, from all episodes"))
+    episodes = [(float(x), each.number) for each in counted(reading) for x in each.episodes[:, axis]]
+    far = sorted((each for each in episodes if not ends[0] <= each[0] <= ends[1]), key=lambda each: -abs(each[0]))
+    signs += [Sign("arrow", "episode", "one beyond the chart")] if far else []
     return Figure(
-        caption="Reward of every trial.",
-        charts=(partial(_rewards, reading, ends),),
-        legend=(*signs, *_arrow(reading, 0, ends)),
-        notes=_left_out(reading, 0, ends),
+        caption=f"{reading.names[axis].capitalize()} of every trial.",
+        charts=(partial(_trials, reading, axis, ends),),
+        legend=tuple(signs),
+        notes=_left_out(far),
     )
 
 
@@ -110,65 +101,46 @@ def trial_tip(reading: Reading, tried: Tried) -> str:
     return "\n".join(lines)
 
 
-def _trial_signs(reading: Reading) -> list[Sign]:
-    found = [Sign(SHAPES[stage], f"stage-{stage}", f"mean of a trial, {stage}") for stage in stages(reading)]
-    return [*found, Sign("dots", "episode", "one episode")]
-
-
-def _costs(reading: Reading, cost: int, ends: tuple[float, float], width: int) -> Chart:
-    name, axis, trials, top = reading.names[1 + cost], 1 + cost, counted(reading), ends[1]
-    above = sum(float(each.episodes[:, axis].mean()) > each.limits[cost] for each in trials)
-    chart = Chart(
-        f"Mean {name} of {plural(len(trials), 'trial')} against the limit; {above} above it.",
-        size=(width, 340 if width == WIDE else 290), x=_ends(reading), y=ends, name=f"cost-{cost}-{width}",
-    )  # fmt: skip
+def _trials(reading: Reading, axis: int, ends: tuple[float, float], width: int) -> Chart:
+    name, trials = reading.names[axis], counted(reading)
+    label = f"Mean {name} of {plural(len(trials), 'trial')}"
+    if axis:
+        above = sum(float(each.episodes[:, axis].mean()) > each.limits[axis - 1] for each in trials)
+        label += f" against the limit; {above} above it"
+    elif (last := reading.best_after.get(trials[-1].number)) is not None:
+        label += f"; the target to operate in the end earns {number(last.means[0])}"
+    tall = (340 if width == WIDE else 290) if axis else 270
+    chart = Chart(f"{label}.", size=(width, tall), x=_ends(reading), y=ends, name=f"trials-{axis}-{width}")
     chart.annotate(_events(reading))
     chart.axes("trial", f"{name} per episode", whole=True)
     _episode_dots(chart, reading, axis)
-    if reading.problem.promise == "trial":  # about the total, the mean of two or three episodes says next to nothing
+    if not axis or reading.problem.promise == "trial":  # about the total, two or three episodes say next to nothing
         _mean_bars(chart, reading, axis)
     for tried in trials:
-        mean, stage = float(tried.episodes[:, axis].mean()), tried.asked.stage
-        if scout_of(tried) is not None:
+        if axis and scout_of(tried) is not None:
             for which, shape, kind in ((0, "dash", "center"), (1, "small", "scout")):
                 rows = episodes_of(tried, which)
                 if len(rows):
-                    chart.mark(tried.number, min(float(rows[:, axis].mean()), top), shape, kind)
-        tip = trial_tip(reading, tried) if width == WIDE else ""
-        chart.mark(tried.number, min(mean, top), SHAPES[stage], f"stage-{stage}", tip)
-        if tried.number in reading.exceeded:
-            chart.mark(tried.number, min(mean, top), "cross", "violation")
-    for start, stop, limit in _limit_spans(reading, cost):
-        chart.line([start, stop], [limit, limit], "limit")
+                    chart.mark(tried.number, min(float(rows[:, axis].mean()), ends[1]), shape, kind)
+        mean = min(float(tried.episodes[:, axis].mean()), ends[1])
+        tip = trial_tip(reading, tried) if axis and width == WIDE else ""
+        chart.mark(tried.number, mean, SHAPES[tried.asked.stage], f"stage-{tried.asked.stage}", tip)
+        if axis and tried.number in reading.exceeded:
+            chart.mark(tried.number, mean, "cross", "violation")
+    if axis:
+        _limit_lines(chart, reading, axis - 1)
+    else:
+        _best_lines(chart, reading)
     return chart
 
 
-def _cost_top(reading: Reading, cost: int) -> float:
+def _cost_ends(reading: Reading, axis: int) -> tuple[float, float]:
+    """Return the ends of the chart of a cost: up to the limit, all means and most of the single episodes."""
     trials = counted(reading)
-    limit = max([reading.problem.limits[cost], *(each.limits[cost] for each in trials)])
-    costs = [each.episodes[:, 1 + cost] for each in trials]
-    means = max(float(each.mean()) for each in costs)
-    single = max(float(each.max()) for each in costs)
-    return 1.06 * max(limit, min(means, 10 * limit), min(single, _TALL * limit))
-
-
-def _rewards(reading: Reading, ends: tuple[float, float], width: int) -> Chart:
-    trials = counted(reading)
-    last = reading.best_after.get(trials[-1].number)
-    earns = f" The target to operate in the end earns {number(last.means[0])}." if last is not None else ""
-    chart = Chart(
-        f"Mean reward of {plural(len(trials), 'trial')}.{earns}",
-        size=(width, 270), x=_ends(reading), y=ends, name=f"reward-{width}",
-    )  # fmt: skip
-    chart.annotate(_events(reading))
-    chart.axes("trial", "reward per episode", whole=True)
-    _episode_dots(chart, reading, 0)
-    _mean_bars(chart, reading, 0)
-    for tried in trials:
-        mean, stage = float(tried.episodes[:, 0].mean()), tried.asked.stage
-        chart.mark(tried.number, mean, SHAPES[stage], f"stage-{stage}")
-    _best_lines(chart, reading)
-    return chart
+    limit = max([reading.problem.limits[axis - 1], *(each.limits[axis - 1] for each in trials)])
+    costs = [each.episodes[:, axis] for each in trials]
+    means, single = max(float(each.mean()) for each in costs), max(float(each.max()) for each in costs)
+    return 0.0, 1.06 * max(limit, min(means, 10 * limit), min(single, _TALL * limit))
 
 
 def _reward_ends(reading: Reading) -> tuple[float, float]:
@@ -179,7 +151,7 @@ def _reward_ends(reading: Reading) -> tuple[float, float]:
     values = [max(float(rewards.min()), low - room), min(float(rewards.max()), high + room)]
     values += [float(tried.episodes[:, 0].mean()) for tried in counted(reading)]
     for best in reading.best_after.values():
-        values += [best.means[0], _by_model(reading, best.modeled)]
+        values += [best.means[0], reading.modeled(best)]
     return padded(values)
 
 
@@ -195,12 +167,7 @@ def _best_lines(chart: Chart, reading: Reading) -> None:
         else:
             xs += [tried.number - 0.5, tried.number + 0.5]
             measured += [best.means[0]] * 2
-            modeled += [_by_model(reading, best.modeled)] * 2
-
-
-def _by_model(reading: Reading, share: float) -> float:
-    low, high = reading.problem.rewards  # type: ignore[misc]  # made so by the problem
-    return low + (high - low) * share
+            modeled += [reading.modeled(best)] * 2
 
 
 def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int) -> Chart:
@@ -230,8 +197,7 @@ def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int
             )
             chart.mark(place, each.measured, "diamond", "surprise", tip)
     if axis:
-        for start, stop, value in _limit_spans(reading, axis - 1):
-            chart.line([start, stop], [value, value], "limit")
+        _limit_lines(chart, reading, axis - 1)
     return chart
 
 
@@ -254,49 +220,27 @@ def _ends(reading: Reading) -> tuple[float, float]:
     return 0.5, max(reading.history.trials, default=1) + 0.5
 
 
-def _shown(reading: Reading, tried: Tried, axis: int) -> Int[np.ndarray, " s"]:
-    """Return which episodes of a trial are drawn: all of them, or, of very many, the lowest and the highest."""
-    values = tried.episodes[:, axis]
-    if sum(len(each.episodes) for each in counted(reading)) <= _DOTS:
-        return np.arange(len(values))
-    return np.array([values.argmin(), values.argmax()])
-
-
 def _episode_dots(chart: Chart, reading: Reading, axis: int) -> None:
     """Draw the single episodes, those of one stage as one shape, and those of all scouts."""
     found: dict[str, tuple[list[float], list[float]]] = {}
     for tried in counted(reading):
-        values, count = tried.episodes[:, axis], len(tried.episodes)
-        for i in _shown(reading, tried, axis):
+        count = len(tried.episodes)
+        for i, value in enumerate(tried.episodes[:, axis].tolist()):
             kind = "scout" if tried.asked.tickets[i] else f"stage-{tried.asked.stage}"
             xs, ys = found.setdefault(kind, ([], []))
             xs.append(tried.number + _SPREAD * ((i + 0.5) / count - 0.5))
-            ys.append(float(values[i]))
+            ys.append(value)
     for kind, (xs, ys) in found.items():
         chart.dots(xs, ys, f"episode {kind}")
 
 
-def _beyond(reading: Reading, axis: int, ends: tuple[float, float]) -> list[tuple[float, int]]:
-    """Return the episodes beyond the ends of a chart, each with its trial, those farthest out first."""
-    found = [(float(x), tried.number) for tried in counted(reading) for x in tried.episodes[:, axis]]
-    return sorted((each for each in found if not ends[0] <= each[0] <= ends[1]), key=lambda each: -abs(each[0]))
-
-
-def _arrow(reading: Reading, axis: int, ends: tuple[float, float]) -> list[Sign]:
-    return [Sign("arrow", "episode", "one beyond the chart")] if _beyond(reading, axis, ends) else []
-
-
-def _left_out(reading: Reading, axis: int, ends: tuple[float, float]) -> tuple[str, ...]:
-    """Return which episodes lie beyond the chart, and how very many are drawn."""
-    notes, far = [], _beyond(reading, axis, ends)
-    if far:
-        named = listed(f"{number(value)} (trial {trial})" for value, trial in far[:_NAMED])
-        more = f"the farthest {_NAMED}: " if len(far) > _NAMED else ""
-        notes.append(f"{plural(len(far), 'episode')} beyond the chart, drawn as arrows at its edge: {more}{named}.")
-    episodes = sum(len(each.episodes) for each in counted(reading))
-    if episodes > _DOTS:
-        notes.append(f"Of the {episodes:,} episodes, the lowest and the highest of every trial are drawn.")
-    return tuple(notes)
+def _left_out(far: Sequence[tuple[float, int]]) -> tuple[str, ...]:
+    """Return which episodes lie beyond the chart, each with its trial."""
+    if not far:
+        return ()
+    named = listed(f"{number(value)} (trial {trial})" for value, trial in far[:_NAMED])
+    more = f"the farthest {_NAMED}: " if len(far) > _NAMED else ""
+    return (f"{plural(len(far), 'episode')} beyond the chart, drawn as arrows at its edge: {more}{named}.",)
 
 
 def _mean_bars(chart: Chart, reading: Reading, axis: int) -> None:
@@ -308,16 +252,14 @@ def _mean_bars(chart: Chart, reading: Reading, axis: int) -> None:
         chart.intervals(at, np.subtract(means, halves), np.add(means, halves), f"stage-{stage}")
 
 
-def _limit_spans(reading: Reading, cost: int) -> list[tuple[float, float, float]]:
-    """Return where which limit held, on the axis of trials."""
+def _limit_lines(chart: Chart, reading: Reading, cost: int) -> None:
+    """Draw the limit of a cost where it held, on the axis of trials."""
     start, stop = _ends(reading)
     trials = list(reading.history.trials.values())
-    first = trials[0].limits[cost] if trials else reading.problem.limits[cost]
-    found, limit = [], first
-    for place, limits in reading.limit_changes:
-        found.append((start, place, limit))
+    limit = trials[0].limits[cost] if trials else reading.problem.limits[cost]
+    for place, limits in (*reading.limit_changes, (stop, reading.problem.limits)):
+        chart.line([start, place], [limit, limit], "limit")
         start, limit = place, limits[cost]
-    return [*found, (start, stop, limit)]
 
 
 def _events(reading: Reading) -> list[tuple[float, str, str]]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lifesafe.data import Dataset
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.errors import DatasetError
 from logs import dataset, datasets
 
 COLUMNS = ("observations", "actions", "rewards", "costs", "next_observations")
@@ -36,13 +36,6 @@ def test_selecting_gives_the_named_episodes_in_that_order(made: Dataset, data: s
     assert chosen.fingerprint == Dataset.from_episodes(made[index] for index in wanted).fingerprint
 
 
-@given(datasets(), st.data())
-def test_a_mask_selects_where_it_is_true(made: Dataset, data: st.DataObject) -> None:
-    size = len(made)
-    mask = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size).filter(any)))
-    assert made.select(mask).fingerprint == made.select(np.flatnonzero(mask)).fingerprint
-
-
 @given(datasets())
 def test_episodes_add_up_to_the_columns(made: Dataset) -> None:
     assert sum(made.lengths) == made.transitions == sum(len(episode) for episode in made)
@@ -50,13 +43,6 @@ def test_episodes_add_up_to_the_columns(made: Dataset) -> None:
         np.testing.assert_allclose(row, tuple(episode.returns))
     for name in COLUMNS:
         np.testing.assert_array_equal(np.concatenate([getattr(e, name) for e in made]), getattr(made, name))
-
-
-def test_episodes_are_counted_from_the_end_too() -> None:
-    made = dataset(5)
-    np.testing.assert_array_equal(made[-1].rewards, made[4].rewards)
-    with pytest.raises(IndexError):
-        made[5]
 
 
 def test_columns_may_be_narrow_or_flat_and_of_any_number_type() -> None:
@@ -94,11 +80,6 @@ def test_steps_after_the_last_end_are_left_out() -> None:
     cut["terminals"], cut["timeouts"] = (ends & (np.arange(made.transitions) < made.offsets[3]) for ends in
                                          (cut["terminals"], cut["timeouts"]))  # fmt: skip
     assert Dataset.from_arrays(**cut).fingerprint == made.select([0, 1, 2]).fingerprint
-
-
-def test_what_is_read_is_not_copied() -> None:
-    given = arrays(dataset(4))
-    assert np.shares_memory(Dataset.from_arrays(**given).observations, given["observations"])
 
 
 def test_the_fingerprint_changes_with_any_value() -> None:
@@ -185,13 +166,3 @@ def test_offsets_rise_from_nothing_to_everything(offsets: list[int]) -> None:
     rows = np.zeros((4, 1), dtype=np.float32)
     with pytest.raises(DatasetError, match="ffsets"):
         Dataset(rows, rows, rows[:, 0], rows, rows, np.zeros(3, dtype=bool), np.array(offsets, dtype=np.int64))
-
-
-def test_the_text_says_what_it_holds() -> None:
-    made = dataset(3)
-    assert repr(made) == f"Dataset(3 episodes, {made.transitions} transitions, 3 observations, 2 actions, 1 costs)"
-
-
-def test_a_summary_asks_for_one_limit_per_cost() -> None:
-    with pytest.raises(ConfigError, match="2 numbers as limits for 1 costs"):
-        dataset(3).summary((1.0, 2.0))

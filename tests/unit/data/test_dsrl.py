@@ -8,14 +8,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from lifesafe.data import Dataset, read_columns, read_dsrl, read_source, write_dsrl
 from lifesafe.data.check import check
 from lifesafe.data.dsrl import COLUMNS
 from lifesafe.errors import DatasetError
-from logs import dataset, datasets
+from logs import dataset
 
 
 @pytest.fixture
@@ -42,13 +40,6 @@ def write_with(path: Path, **changes: Any) -> Dataset:
     return made
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(made=datasets(), compress=st.booleans())
-def test_what_is_written_is_read_again(tmp_path: Path, made: Dataset, compress: bool) -> None:
-    write_dsrl(made, tmp_path / "logs.hdf5", compress=compress)
-    assert read_dsrl(tmp_path / "logs.hdf5").fingerprint == made.fingerprint
-
-
 def test_the_layout_is_that_of_dsrl(path: Path) -> None:
     made = dataset(6)
     write_dsrl(made, path)
@@ -60,13 +51,6 @@ def test_the_layout_is_that_of_dsrl(path: Path) -> None:
         ends = (file["terminals"][()] == 1) | (file["timeouts"][()] == 1)
         np.testing.assert_array_equal(np.flatnonzero(ends), made.offsets[1:] - 1)
         np.testing.assert_array_equal(file["terminals"][()][ends] == 1, made.terminated)
-
-
-def test_several_costs_are_columns(path: Path) -> None:
-    write_dsrl(dataset(4, costs=3), path)
-    with h5py.File(path) as file:
-        assert file["costs"].ndim == 2
-        assert file["costs"].shape[1] == 3
 
 
 def test_an_uncompressed_file_is_mapped_and_a_compressed_one_read(path: Path) -> None:
@@ -111,13 +95,8 @@ def test_columns_may_come_in_other_shapes_and_types(path: Path) -> None:
     assert read_dsrl(path).fingerprint == made.fingerprint
 
 
-def test_next_observations_may_be_missing(path: Path) -> None:
-    made = write_with(path, next_observations=None)
-    np.testing.assert_array_equal(read_dsrl(path).observations, made.observations)
-
-
-def test_timeouts_may_be_missing(path: Path) -> None:
-    made = write_with(path, timeouts=None)
+def test_timeouts_and_next_observations_may_be_missing(path: Path) -> None:
+    made = write_with(path, timeouts=None, next_observations=None)
     assert len(read_dsrl(path)) == made.terminated.sum() > 0
 
 
@@ -146,9 +125,6 @@ def test_without_any_ends_nobody_knows_the_episodes(path: Path) -> None:
 def test_what_is_wrong_with_the_values_names_the_file(path: Path) -> None:
     write_with(path, rewards=np.zeros(3))
     with pytest.raises(DatasetError, match=r"logs.hdf5: Got 3 rewards"):
-        read_dsrl(path)
-    write_with(path, rewards=np.zeros(0), timeouts=np.zeros(0), terminals=np.zeros(0))
-    with pytest.raises(DatasetError, match=r"logs.hdf5: None of the 0 transitions"):
         read_dsrl(path)
 
 
@@ -192,6 +168,10 @@ HOSTILE: dict[str, tuple[Callable[[h5py.File, str], None], str]] = {
     "overflowing": (shaped((2**62, 2**40), chunks=(1, 1)), "has only 0 bytes"),
     "huge chunk": (shaped((4,), chunks=(2**29,), maxshape=(None,)), "has only 0 bytes"),
     "wide": (shaped((100, 2**30), chunks=(1, 2**16)), "has only 0 bytes"),
+    "something else": (
+        lambda file, name: file.create_dataset("weather", (3,), "f4"),
+        "none of the columns of DSRL's layout",
+    ),
     "many axes": (shaped((2,) * 30, chunks=(1,) * 30), "has only 0 bytes"),
 }
 
@@ -206,13 +186,6 @@ def test_a_hostile_file_is_refused_and_found_by_a_check(path: Path, kind: str) -
             read(path)
     (finding,) = check(path)
     assert (finding.severity, finding.code) == ("error", "unreadable")
-
-
-def test_a_file_of_something_else_says_so(path: Path) -> None:
-    with h5py.File(path, "w") as file:
-        file["weather"] = np.zeros(3)
-    with pytest.raises(DatasetError, match="none of the columns of DSRL's layout"):
-        read_columns(path)
 
 
 def test_more_than_fits_into_memory_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,30 +214,6 @@ def test_foreign_content_is_refused(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DatasetError, match=r"logs.hdf5.*(again|damaged)"):
         read_dsrl(path)
-
-
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(data=st.data(), compress=st.booleans())
-def test_a_damaged_file_is_read_or_refused_in_words(tmp_path: Path, data: st.DataObject, compress: bool) -> None:
-    whole, broken = tmp_path / f"{compress}.hdf5", tmp_path / "broken.hdf5"
-    if not whole.exists():
-        write_dsrl(dataset(6), whole, compress=compress)
-    content = bytearray(whole.read_bytes())
-    if data.draw(st.booleans(), label="cut off"):
-        content = content[: data.draw(st.integers(0, len(content) - 1))]
-    else:
-        # Most of what HDF5 says about the data is near the beginning.
-        places = st.one_of(st.integers(0, 4095), st.integers(0, len(content) - 1))
-        for place, value in data.draw(st.dictionaries(places, st.integers(0, 255), min_size=1, max_size=8)).items():
-            content[min(place, len(content) - 1)] = value
-    broken.write_bytes(content)
-    said = "broken.hdf5"
-    try:
-        read_dsrl(broken)
-    except DatasetError as error:
-        said = str(error)
-    assert "broken.hdf5" in said
-    assert "\n" not in said
 
 
 @pytest.fixture
@@ -304,22 +253,6 @@ def test_what_a_file_says_of_itself_is_one_short_line(path: Path, told: object, 
     with h5py.File(path, "r+") as file:
         file.attrs["source"] = told
     assert read_source(path) == read
-
-
-def test_a_file_that_is_none_has_no_source(path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"logs.hdf5 cannot be read"):
-        read_source(path)
-    path.write_bytes(b"no data")
-    with pytest.raises(DatasetError, match=r"logs.hdf5 cannot be read"):
-        read_source(path)
-
-
-def test_a_failed_write_leaves_the_old_file(path: Path) -> None:
-    made = dataset(4)
-    write_dsrl(made, path)
-    with pytest.raises(OSError, match=r"Cannot write.*absent"):
-        write_dsrl(made, path.parent / "absent" / "logs.hdf5")
-    assert [place.name for place in path.parent.iterdir()] == [path.name]
 
 
 def test_a_full_disk_leaves_the_old_file(small_disk: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import h5py
 import numpy as np
 import pytest
 
-from lifesafe._files import locked
 from lifesafe.data.fetch import fetch
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Progress
@@ -110,16 +108,6 @@ def test_a_connection_that_drops_often_arrives_if_it_moves(server: Unruly, tmp_p
     server.answers = [answer(stop=4096)] * 12
     assert_whole(get(server, tmp_path))
     assert len(server.asked) == 13
-
-
-def test_a_later_fetch_goes_on_where_an_earlier_one_gave_up(server: Unruly, tmp_path: Path) -> None:
-    server.answers = [answer(stop=10_000), *[refuse(503)] * 5]
-    with pytest.raises(DatasetError, match=r"503.*, after 5 tries\. The first 10000 bytes are kept; fetch again"):
-        get(server, tmp_path)
-    assert part(tmp_path).read_bytes() == CONTENT[:10_000]
-    assert not (tmp_path / NAME).exists()
-    assert_whole(get(server, tmp_path))
-    assert server.ranges[-1] == "bytes=10000-"
 
 
 @pytest.mark.parametrize(
@@ -271,31 +259,6 @@ def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> Non
         fetch(name, tmp_path)
 
 
-def test_an_unknown_kind_of_mirror_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="'ftp://x' is not a mirror"):
-        fetch(NAME, tmp_path, mirrors=["ftp://x"])
-
-
-def test_two_fetches_at_once_download_once(server: Unruly, tmp_path: Path) -> None:
-    waiting = threading.Semaphore(0)
-    threads = [
-        threading.Thread(
-            target=get,
-            args=(server, tmp_path),
-            kwargs={"report": lambda state: waiting.release() if "another process is fetching" in state.note else None},
-        )
-        for _ in range(2)
-    ]
-    with locked(tmp_path / f".{NAME}.lock", print):  # as if a third one were at it, so that both have to wait
-        for thread in threads:
-            thread.start()
-        assert all(waiting.acquire(timeout=60) for _ in threads)
-    for thread in threads:
-        thread.join()
-    assert len(server.asked) == 1
-    assert_whole(tmp_path / NAME)
-
-
 def test_a_disk_that_fills_up_keeps_the_part(server: Unruly, small_disk: Path) -> None:
     server.content = dataset_bytes(rows=20_000)
     with pytest.raises(DatasetError, match=r"No space left on device.*make room there .* what has arrived is kept"):
@@ -303,9 +266,3 @@ def test_a_disk_that_fills_up_keeps_the_part(server: Unruly, small_disk: Path) -
     assert 0 < part(small_disk).stat().st_size < len(server.content)
     assert server.content.startswith(part(small_disk).read_bytes())
     assert len(server.asked) == 1  # a full disk is not a dropped connection
-
-
-def test_a_place_that_cannot_be_written_is_named(server: Unruly, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DatasetError, match=r"Cannot keep .*file/data/.*Give another directory"):
-        get(server, tmp_path / "file" / "data")

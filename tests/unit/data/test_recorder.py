@@ -8,7 +8,6 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import Autoreset, TimeLimit
 
-from lifesafe.data import Dataset
 from lifesafe.data.recorder import Recorder
 from lifesafe.errors import DatasetError
 
@@ -44,11 +43,6 @@ class Walk(gymnasium.Env[Any, Any]):
 
     def cost(self, position: float) -> Any:
         return abs(position)
-
-
-class TwoCosts(Walk):
-    def cost(self, position: float) -> Any:
-        return [abs(position), float(position < 0)]
 
 
 class Parts(Walk):
@@ -94,13 +88,6 @@ def test_actions_are_kept_as_clipped() -> None:
     recorder = Recorder(TimeLimit(Walk(), 2))
     play(recorder, -7.0, steps=2)
     np.testing.assert_array_equal(recorder.dataset().actions, [[-1.0], [-1.0]])
-
-
-def test_several_costs_are_columns() -> None:
-    recorder = Recorder(TimeLimit(TwoCosts(), 3))
-    play(recorder, -1.0, steps=9)
-    made = recorder.dataset()
-    np.testing.assert_array_equal(made.costs[:, 1], made.rewards < 0)
 
 
 def test_costs_may_be_computed() -> None:
@@ -258,15 +245,6 @@ def test_a_dataset_of_nan_names_it_and_the_episodes_stay() -> None:
     with pytest.raises(DatasetError, match="costs of transition 0"):
         recorder.dataset()
     assert len(recorder.episodes) == 1
-
-
-def test_recording_goes_on_after_a_dataset_was_taken() -> None:
-    recorder = Recorder(TimeLimit(Walk(), 4))
-    play(recorder, 0.1, steps=4)
-    first = recorder.dataset()
-    play(recorder, 0.2, steps=4)
-    assert isinstance(first, Dataset)
-    assert (len(first), len(recorder.dataset())) == (1, 2)
 
 
 class Careless(Walk):

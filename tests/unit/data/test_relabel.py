@@ -54,17 +54,6 @@ def test_odd_data_never_give_nan(points: list[tuple[int, int]]) -> None:
     assert (returns[made.episodes, 1] <= made.targets[:, 1] + 1e-9).all()
 
 
-def test_no_fraction_no_episodes() -> None:
-    assert not len(relabel(cloud(), AugmentationConfig(), np.random.default_rng(0)).episodes)
-    assert not len(relabel(np.zeros((5, 3)), AugmentationConfig(), np.random.default_rng(0)).episodes)
-
-
-def test_the_same_generator_gives_the_same_episodes() -> None:
-    one, two = (relabel(cloud(), AugmentationConfig(fraction=0.2), np.random.default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(one.episodes, two.episodes)
-    np.testing.assert_array_equal(one.targets, two.targets)
-
-
 def test_with_several_costs_an_episode_costs_no_more_than_its_target_in_any() -> None:
     returns = np.column_stack([cloud(), cloud(seed=1)[:, 1]])
     made = relabel(returns, AugmentationConfig(fraction=0.3), np.random.default_rng(0))

@@ -47,11 +47,6 @@ def test_episodes_are_drawn_by_weight() -> None:
     np.testing.assert_allclose(shares, [0.25, 0.0, 0.75], atol=0.02)
 
 
-def test_the_same_generator_draws_the_same_segments() -> None:
-    one, two = (segments().draw(np.random.default_rng(5), 20) for _ in range(2))
-    np.testing.assert_array_equal(one.rows, two.rows)
-
-
 def test_cover_goes_once_over_every_step() -> None:
     rows = segments().cover(1000)
     np.testing.assert_array_equal(np.sort(rows.rows[rows.real]), np.arange(63))
@@ -59,13 +54,6 @@ def test_cover_goes_once_over_every_step() -> None:
     assert len(few.episodes) == 4
     assert few.episodes[0] == 0
     assert few.episodes[-1] == 2
-
-
-def test_picking_keeps_what_belongs_together() -> None:
-    rows = segments().cover(1000)
-    picked = rows.pick(np.array([3, 0]))
-    np.testing.assert_array_equal(picked.rows, rows.rows[[3, 0]])
-    np.testing.assert_array_equal(picked.episodes, rows.episodes[[3, 0]])
 
 
 @pytest.mark.parametrize("weights", [[0.0, 0.0, 0.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0]])
@@ -83,11 +71,6 @@ def test_returns_to_go_are_the_sums_to_the_end_of_the_episode(costs: int) -> Non
         for step in range(len(episode))
     ]
     np.testing.assert_allclose(returns_to_go(dataset), expected, rtol=0, atol=1e-12)
-
-
-def test_the_first_returns_to_go_are_those_of_the_episode() -> None:
-    dataset = small_dataset(2)
-    np.testing.assert_allclose(returns_to_go(dataset)[dataset.offsets[:-1]], dataset.returns, atol=1e-12)
 
 
 def test_steps_are_counted_from_the_start_of_the_episode() -> None:

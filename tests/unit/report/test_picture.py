@@ -13,7 +13,7 @@ from lifesafe.report.picture import picture, write_picture
 from lifesafe.report.promise import statement
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import WIDE
-from lifesafe.report.trial_charts import cost_figure
+from lifesafe.report.trial_charts import trial_figure
 from report_runs import KINDS
 
 
@@ -35,7 +35,7 @@ def test_every_kind_of_run_has_a_picture_with_its_promise(tmp_path: Path, kind: 
 
 def test_the_picture_has_the_charts_of_the_page(tmp_path: Path) -> None:
     reading = read("alarmed", tmp_path)
-    chart = cost_figure(reading, 0).charts[0](WIDE)
+    chart = trial_figure(reading, 1).charts[0](WIDE)
     assert chart.inside in picture(reading)
 
 

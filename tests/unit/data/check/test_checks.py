@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -48,12 +47,6 @@ def test_a_file_and_its_columns_give_the_same_findings(tmp_path: Path) -> None:
     path.write_bytes(hdf5(columns, compression="gzip"))
     assert check(path, limits=8.0) == check(path, limits=np.array([8.0])) == check(path, limits=np.float32(8.0))
     assert check(path, limits=8.0) == check(str(path), limits=(8.0,)) == check(columns, limits=[8.0])
-
-
-def test_what_was_found_can_be_told_to_machines() -> None:
-    columns = good()
-    columns["observations"][7] = np.nan
-    json.dumps([dataclasses.asdict(finding) for finding in check(columns)], allow_nan=False)
 
 
 @pytest.mark.parametrize("name", ["observations", "actions", "rewards", "costs"])
@@ -228,13 +221,6 @@ def test_limits_for_another_number_of_costs_are_told() -> None:
 @pytest.mark.parametrize("columns", [{}, {"observations": [[1, 2], [3]]}, {"rewards": None}, {"a": 3}])
 def test_columns_that_are_none_are_an_error(columns: dict[str, Any]) -> None:
     assert check(columns)[0].severity == "error"
-
-
-@pytest.mark.parametrize("rows", [0, 1, 2, 3, 4])
-def test_very_little_data_are_looked_at_too(rows: int) -> None:
-    columns = {name: column[:rows] for name, column in good().items()}
-    columns["timeouts"][-1:] = 1
-    assert check(columns, task=TASK)
 
 
 def arrays(shapes: Any) -> st.SearchStrategy[np.ndarray]:

@@ -4,17 +4,9 @@ import numpy as np
 import pytest
 
 from lifesafe.data.check import Finding, check
-from lifesafe.data.check.copying import Copying, measure_copying
+from lifesafe.data.check.copying import measure_copying
 from lifesafe.data.check.table import tabulate
 from logged import circling
-
-
-def measured(**options: float) -> Copying:
-    table, _ = tabulate(circling(episodes=200, steps=100, **options))  # type: ignore[arg-type]
-    assert table is not None
-    copying = measure_copying(table)
-    assert copying is not None
-    return copying
 
 
 def findings(**options: float) -> list[Finding]:
@@ -46,17 +38,6 @@ def test_actions_held_for_several_steps_are_blamed() -> None:
     held = columns["actions"].reshape(200, 25, 4, 2)[:, :, :1].repeat(4, axis=2)
     codes = [finding.code for finding in check(columns | {"actions": held.reshape(-1, 2)})]
     assert "copyable-actions" in codes
-
-
-def test_the_share_grows_with_the_memory_of_the_noise() -> None:
-    shares = [measured(memory=memory).share for memory in (0.0, 0.5, 0.9)]
-    assert shares == sorted(shares)
-    assert shares[0] < 0.1
-    assert shares[2] > 0.6
-
-
-def test_white_noise_has_the_roughness_that_theory_says() -> None:
-    assert measured(noise=0.3, mixture=0.0).roughness == pytest.approx(-2 / 3, abs=0.03)
 
 
 def test_too_few_rows_and_constant_actions_say_nothing() -> None:

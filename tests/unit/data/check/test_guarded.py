@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from lifesafe.data import read_dsrl
 from lifesafe.data.check import Finding, check, check_in_child
+from lifesafe.errors import DatasetError
 from lifesafe.systems import Task
 from logged import circling, hdf5
 
@@ -85,6 +88,8 @@ def fuzz(path: Path, seed: int, rounds: int) -> set[str]:
         if not process:
             try:
                 findings = check(path, limits=8.0)
+                with suppress(DatasetError):  # and nothing else
+                    read_dsrl(path)
                 os._exit(0 if all(finding.message for finding in findings) else 3)
             except BaseException:
                 os._exit(4)
@@ -94,13 +99,7 @@ def fuzz(path: Path, seed: int, rounds: int) -> set[str]:
 
 
 def test_damaged_files_raise_nothing(tmp_path: Path) -> None:
-    assert "raised" not in fuzz(tmp_path / "x.hdf5", seed=0, rounds=80)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 5))
-def test_more_damaged_files_raise_nothing(tmp_path: Path, seed: int) -> None:
-    assert "raised" not in fuzz(tmp_path / "x.hdf5", seed=seed, rounds=2000)
+    assert "raised" not in fuzz(tmp_path / "x.hdf5", seed=0, rounds=200)
 
 
 def test_a_file_cut_off_anywhere_is_unreadable(tmp_path: Path) -> None:
