@@ -84,23 +84,17 @@ class Browser:
                 raise TimeoutError(expression)
             time.sleep(0.05)
 
-    def size(self, width: int, height: int, *, mobile: bool = False, scale: float = 1) -> None:
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile
-        )
+    def size(self, width: int, height: int, *, mobile: bool = False) -> None:
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile}
+        self.send("Emulation.setDeviceMetricsOverride", **metrics)
 
     def media(self, kind: str = "", *, dark: bool = False) -> None:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", media=kind, features=[scheme])
 
-    def press(self, key: str, code: int) -> None:
-        for kind in ("keyDown", "keyUp"):
-            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
-
-    def picture(self, *, whole: bool = False) -> bytes:
+    def picture(self) -> bytes:
         """Return a screenshot as PNG."""
-        answer = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        return base64.b64decode(answer["data"])
+        return base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"])
 
     def pdf(self) -> bytes:
         return base64.b64decode(self.send("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"])

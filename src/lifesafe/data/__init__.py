@@ -1,7 +1,7 @@
 """Logged data: episodes in memory, and the files they come from."""
 
 from lifesafe.data.dataset import Dataset
-from lifesafe.data.dsrl import read_columns, read_dsrl, read_source, write_dsrl
+from lifesafe.data.dsrl import read_dsrl, read_source, write_dsrl
 from lifesafe.data.episode import Episode
 from lifesafe.data.minari import read_minari, write_minari
 from lifesafe.data.summary import Summary
@@ -10,7 +10,6 @@ __all__ = [
     "Dataset",
     "Episode",
     "Summary",
-    "read_columns",
     "read_dsrl",
     "read_minari",
     "read_source",

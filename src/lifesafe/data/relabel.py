@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from lifesafe.errors import ConfigError
 
+_MARGIN = 0.1  # how much less than the best an episode may earn
 _PAIRS = 4_000_000  # of targets and episodes that are compared at once
 
 
@@ -45,18 +46,12 @@ class Relabeled:
     """Reward first, then the costs."""
 
 
-def relabel(
-    returns: Float[np.ndarray, "e r"],
-    config: AugmentationConfig,
-    generator: np.random.Generator,
-    *,
-    margin: float = 0.1,
-) -> Relabeled:
+def relabel(returns: Float[np.ndarray, "e r"], config: AugmentationConfig, generator: np.random.Generator) -> Relabeled:
     """Return targets above the front, each with one of the best episodes that cost no more.
 
     Target costs are spread over those seen, each cost by itself, the closer the lower they are. The target reward lies
     anywhere between the best one seen at these costs and the best of all: whatever is asked for beyond the front, the
-    answer is the front. The episode is drawn from those that earn up to `margin` less than the best, as a fraction of
+    answer is the front. The episode is drawn from those that earn up to a tenth less than the best, as a fraction of
     what the best earns above the least of all. The front is taken as it is, a staircase, so there is no curve to fit
     and nothing to fail in odd data.
     """
@@ -67,9 +62,9 @@ def relabel(
     shares = np.linspace(0, 1, count)[:, None] ** config.spacing
     spread = costs.min(axis=0) + shares * np.ptp(costs, axis=0)
     wanted = np.column_stack([spread[:, 0], *(generator.permutation(column) for column in spread[:, 1:].T)])
-    parts = [_best_affordable(rewards, costs, part, margin, generator) for part in _chunks(wanted, len(returns))]
+    parts = [_best_affordable(rewards, costs, part, generator) for part in _chunks(wanted, len(returns))]
     reachable, best, episodes = (np.concatenate(column) for column in zip(*parts, strict=True))
-    highest = rewards.max() + margin * np.ptp(rewards)
+    highest = rewards.max() + _MARGIN * np.ptp(rewards)
     gained = best + (highest - best) * generator.random(len(best))
     return Relabeled(episodes, np.column_stack([gained, wanted[reachable]]))
 
@@ -78,7 +73,6 @@ def _best_affordable(
     rewards: Float[np.ndarray, " e"],
     costs: Float[np.ndarray, "e k"],
     wanted: Float[np.ndarray, "m k"],
-    margin: float,
     generator: np.random.Generator,
 ) -> tuple[Bool[np.ndarray, " m"], Float[np.ndarray, " n"], Int[np.ndarray, " n"]]:
     """Return which costs are reachable at all, the best reward within each, and an episode hardly below it."""
@@ -86,7 +80,7 @@ def _best_affordable(
     reachable = np.any(affordable, axis=1)
     affordable = affordable[reachable]
     best = np.where(affordable, rewards, -np.inf).max(axis=1, initial=-np.inf)
-    enough = best - margin * (best - rewards.min())  # NOTE: of the whole range, reckless rewards would widen it
+    enough = best - _MARGIN * (best - rewards.min())  # NOTE: of the whole range, reckless rewards would widen it
     good = affordable & (rewards[None, :] >= enough[:, None])
     return reachable, best, np.where(good, generator.random(good.shape), -1.0).argmax(axis=1)
 

@@ -19,13 +19,9 @@ _SIDE = 56.0  # room for the distribution of each return
 
 
 def draw_dataset(dataset: Dataset, limits: float | Sequence[float] | None, path: str | Path, title: str = "") -> None:
-    """Draw the returns of a dataset into a PNG or SVG file.
+    """Draw the returns of a dataset into a PNG or SVG file, as its ending says; each episode becomes a point.
 
-    Args:
-        dataset: The episodes; each becomes a point.
-        limits: Cost limits to show, one per cost; of one cost any number, the lowest of which decides what is safe.
-        path: The file; its ending decides the format.
-        title: Line above the plot.
+    Limits are one per cost; of one cost any number may be shown, the lowest of which decides what is safe.
 
     Raises:
         ConfigError: If the file ends in something else, or the limits do not fit the costs.

@@ -97,11 +97,7 @@ class LivePage:
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves the page of a run until it is closed.
-
-    Args:
-        run: Directory of the run; it may not be there yet.
-        port: Port to listen on; 0 for a free one.
+    """Serves the page of a run, which need not be there yet, until it is closed; port 0 stands for a free one.
 
     Raises:
         ConfigError: If the port is taken or impossible.

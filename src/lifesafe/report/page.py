@@ -51,12 +51,7 @@ def write_page(reading: Reading, path: Path) -> None:
 
 
 def page_html(reading: Reading, *, live: bool = False) -> str:
-    """Return the report of a run as one HTML document that needs nothing else.
-
-    Args:
-        reading: The run.
-        live: Whether the page asks its server for news.
-    """
+    """Return the report of a run as one HTML document that needs nothing else; a live one asks its server for news."""
     told = counted(reading)
     open_ = reading.history.open
     under_way = "" if open_ is None else listed(reading.text(point) for point in open_.asked.targets)

@@ -113,13 +113,7 @@ class Chart:
         return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
 
     def axes(self, x_label: str, y_label: str, *, whole: bool = False) -> None:
-        """Draw both axes with their ticks.
-
-        Args:
-            x_label: Name of the horizontal axis.
-            y_label: Name of the vertical axis.
-            whole: Whether only whole numbers make sense from left to right.
-        """
+        """Draw both axes with their names and ticks, from left to right perhaps at whole numbers only."""
         for value in self._y_ticks():
             at = _short(self.y(value))
             self._parts.append(f'<path class="grid" d="M{_short(self.left)} {at}H{_short(self.right)}"/>')
@@ -197,12 +191,10 @@ class Chart:
             self._text(self.right - 4, self.y(y) - 5, label, f"note end {kind}")
 
     def annotate(self, marks: Sequence[tuple[float, str, str]]) -> None:
-        """Draw lines from top to bottom, named above the chart; names that would meet stand in different rows.
+        """Draw lines, each with place, name and class, from top to bottom, named above the chart.
 
-        To be called first, since it makes room. A name that finds no room is left out.
-
-        Args:
-            marks: Place, name and class of each.
+        To be called first, since it makes room. Names that would meet stand in different rows; without room for
+        another row, a name is left out.
         """
         rows: list[float] = []  # where the last name of each row ends
         placed = []

@@ -9,9 +9,9 @@ import h5py
 import numpy as np
 import pytest
 
-from lifesafe.data import Dataset, read_columns, read_dsrl, read_source, write_dsrl
+from lifesafe.data import Dataset, read_dsrl, read_source, write_dsrl
 from lifesafe.data.check import check
-from lifesafe.data.dsrl import COLUMNS
+from lifesafe.data.dsrl import COLUMNS, read_columns
 from lifesafe.errors import DatasetError
 from logs import dataset
 

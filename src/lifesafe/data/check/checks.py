@@ -22,7 +22,6 @@ def check(
     source: Mapping[str, Any] | str | os.PathLike[str],
     *,
     limits: Sequence[float] | float | None = None,
-    largest_costs: Sequence[float] | float | None = None,
     task: Sizes | None = None,
 ) -> list[Finding]:
     """Return what is to be known about a dataset, the worst first; whatever it holds, nothing is raised.
@@ -30,15 +29,16 @@ def check(
     Args:
         source: Flat columns as in DSRL's layout, or the path of such a file.
         limits: One limit per cost, to judge how well the plane of cost and reward is covered there.
-        largest_costs: Largest cost of one step, one per cost.
-        task: Sizes, horizon, limits and largest costs to hold the data to; the arguments above come first.
+        task: Sizes, horizon, limits and largest costs to hold the data to; other limits come first.
     """
     try:
         columns = _columns(source)
     except DatasetError as error:
         return [found("error", "unreadable", str(error))]
-    limits = _sequence(limits, task.limits if task else None)
-    largest_costs = _sequence(largest_costs, task.largest_costs if task else None)
+    if limits is None:
+        limits = task.limits if task else None
+    else:
+        limits = tuple(np.atleast_1d(np.asarray(limits, dtype=float)).tolist())
     table, findings = tabulate(columns)
     if table is not None:
         findings += check_sizes(table, task) if task else []
@@ -46,7 +46,7 @@ def check(
         nonfinite = list(check_finite(table))
         findings += nonfinite
         if not nonfinite:
-            findings += check_values(table, largest_costs)
+            findings += check_values(table, task.largest_costs if task else None)
             if len(table.offsets) > 1:
                 findings += check_next_observations(table)
                 findings += check_duplicates(table)
@@ -62,9 +62,3 @@ def _columns(source: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, np
         return {name: np.asarray(column) for name, column in source.items()}
     except ValueError as error:  # rows of different lengths
         raise DatasetError(f"A column is not an array: {error}.") from error
-
-
-def _sequence(given: Sequence[float] | float | None, otherwise: Sequence[float] | None) -> Sequence[float] | None:
-    if given is None:
-        return otherwise
-    return tuple(np.atleast_1d(np.asarray(given, dtype=float)).tolist())

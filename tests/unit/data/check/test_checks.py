@@ -207,15 +207,14 @@ def test_episodes_with_the_same_steps_in_another_order_are_not_copies() -> None:
 def test_several_costs_are_checked_one_by_one() -> None:
     columns = good()
     columns["costs"] = np.stack([columns["costs"], -columns["costs"]], axis=1)
-    findings = check(columns, limits=(8.0, 3.0), largest_costs=(1.0, 1.0))
+    findings = check(columns, limits=(8.0, 3.0))
     assert "cost 2: " in next(f.message for f in findings if f.code == "negative-cost")
     assert [f.message[:7] for f in findings if f.code == "coverage"] == ["Cost 1:", "Cost 2:"]
 
 
 def test_limits_for_another_number_of_costs_are_told() -> None:
-    messages = [f.message for f in check(good(), limits=(1.0, 2.0), largest_costs=(1.0, 1.0)) if f.code == "cost-count"]
-    assert len(messages) == 2
-    assert all(f.severity == "error" for f in check(good(), limits=(1.0, 2.0)) if f.code == "cost-count")
+    finding = found(good(), limits=(1.0, 2.0))["cost-count"]
+    assert (finding.severity, finding.message) == ("error", "There are 1 costs a row and 2 limits.")
 
 
 @pytest.mark.parametrize("columns", [{}, {"observations": [[1, 2], [3]]}, {"rewards": None}, {"a": 3}])
@@ -238,7 +237,7 @@ def arrays(shapes: Any) -> st.SearchStrategy[np.ndarray]:
 )
 @pytest.mark.filterwarnings("error")
 def test_nothing_raises_on_any_columns(columns: Columns, limits: Any) -> None:
-    check(columns, limits=limits, largest_costs=limits, task=TASK)
+    check(columns, limits=limits, task=TASK)
 
 
 @given(st.integers(1, 12).flatmap(lambda n: st.fixed_dictionaries({
@@ -248,4 +247,4 @@ def test_nothing_raises_on_any_columns(columns: Columns, limits: Any) -> None:
 })))  # fmt: skip
 @pytest.mark.filterwarnings("error")
 def test_nothing_raises_on_any_values(columns: Columns) -> None:
-    check(columns, limits=1.0, largest_costs=1.0)
+    check(columns, limits=1.0)
