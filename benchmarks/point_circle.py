@@ -4,7 +4,7 @@ For every limit the numbers of a `Behavior` (without noise) are optimized by the
 around the best ones so far, let each drive the same episodes, keep the best. The score is the mean reward less a price
 for each unit of cost. How bold a driver is moves it along the line of equal score, so boldness is set last: such that
 the mean cost of fresh episodes is below the limit by two standard errors. Other fresh episodes then give the numbers
-that are shipped as `BEST_SAFE`. The results, and a picture of the default dataset with them, go to
+of docs/point-circle.md. The results, and a picture of the default dataset with them, go to
 benchmarks/results/point_circle.
 """
 

@@ -9,7 +9,6 @@ import pytest
 
 from acting import Drift, drift_task
 from lifesafe.errors import ConfigError, EpisodeError
-from lifesafe.lab.collection.pool import EnvPool
 from lifesafe.lab.collection.workers import Workers
 from lifesafe.systems import Step, Task, Vector, open_vector, task
 
@@ -17,9 +16,7 @@ SIZE, HORIZON = 4, 25
 
 
 def opened(given: Task, size: int, backend: Any, workers: int = 1) -> Vector:
-    if backend == "workers":
-        return Workers(given, size, workers=workers)
-    return EnvPool(given, size) if backend == "envpool" else open_vector(given, size)
+    return Workers(given, size, workers=workers) if backend == "workers" else open_vector(given, size)
 
 
 class Case(NamedTuple):
@@ -32,14 +29,11 @@ class Case(NamedTuple):
 
 @pytest.fixture(
     scope="module",
-    params=["process", "workers", "envpool", "native", "shortened", "stopped"],
+    params=["process", "workers", "native", "shortened", "stopped"],
 )
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     backend = "native" if request.param in ("shortened", "stopped") else request.param
-    if backend == "envpool":
-        pytest.importorskip("envpool")
-        given = replace(task("HopperVelocity"), horizon=HORIZON)
-    elif backend == "native":
+    if backend == "native":
         known = task("PointCircle")
         given = known if request.param == "native" else replace(known, horizon=HORIZON)
     else:

@@ -38,6 +38,19 @@ if TYPE_CHECKING:
     from lifesafe.life import Lifetime
     from lifesafe.life.comparison import Row
 
+_HEADINGS = (
+    "",
+    "limit",
+    "target (R, G)",
+    "reward",
+    "normalized",
+    "cost",
+    "cost / limit",
+    "safe",
+    "episodes",
+    "stopped",
+)
+
 OptionalName = Annotated[str | None, Positional, option("[TASK]")]
 
 
@@ -415,6 +428,19 @@ def _target(target: Target) -> str:
     return f"({', '.join(f'{value:.4g}' for value in target)})"
 
 
+def _cells(row: Row) -> tuple[str, ...]:
+    """Return what came of a target in words, below `_HEADINGS`."""
+    limits, costs = (", ".join(f"{value:.3g}" for value in values) for values in (row.limits, row.costs))
+    if row.target is None or row.reward is None:
+        return (row.name, limits, "none", *["-"] * 5, "0", "-")
+    target = f"({row.target[0]:.4g}, {', '.join(f'{cost:.3g}' for cost in row.target[1:])})"
+    normalized = "-" if row.normalized is None else f"{row.normalized:.2f}"
+    shares = ", ".join(f"{share:.2f}" for share in row.costs_normalized)
+    ended = "-" if row.ended is None else f"{row.ended:.0%}"
+    safe = "yes" if row.safe else "NO"
+    return (row.name, limits, target, f"{row.reward:.1f}", normalized, costs, shares, safe, str(row.episodes), ended)
+
+
 def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
     optimizer, problem = life.optimizer, life.optimizer.problem
     above = sum(optimizer.beliefs.exceeded(tried) is not None for tried in optimizer.trials)
@@ -442,7 +468,7 @@ def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
         )
         return OK if fit and phase != "halted" else FOUND
     if rows:
-        print(Table(rows[0].headings(), [row.cells() for row in rows]).text() + "\n")
+        print(Table(_HEADINGS, [_cells(row) for row in rows]).text() + "\n")
     print(_counted(optimizer, above), end=" ")
     limits = numbers(problem.limits)
     if all(problem.sure):

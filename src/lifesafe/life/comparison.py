@@ -1,4 +1,4 @@
-"""What a life came to, in rows: the target that is operated, and the plain one beside it."""
+"""Outcomes of a life, in rows: the target that is operated, and the plain one beside it."""
 
 from __future__ import annotations
 
@@ -51,35 +51,6 @@ class Row:
     def safe(self) -> bool | None:
         """Whether every mean cost is at most its limit."""
         return all(share <= 1 for share in self.costs_normalized) if self.costs else None
-
-    @staticmethod
-    def headings() -> tuple[str, ...]:
-        """Return the names of the columns."""
-        return (
-            "",
-            "limit",
-            "target (R, G)",
-            "reward",
-            "normalized",
-            "cost",
-            "cost / limit",
-            "safe",
-            "episodes",
-            "stopped",
-        )
-
-    def cells(self) -> tuple[str, ...]:
-        """Return the row as words."""
-        if self.target is None or self.reward is None:
-            return (self.name, _words(self.limits), "none", *["-"] * 5, "0", "-")
-        target = f"({self.target[0]:.4g}, {_words(self.target[1:])})"
-        normalized = "-" if self.normalized is None else f"{self.normalized:.2f}"
-        shares = ", ".join(f"{share:.2f}" for share in self.costs_normalized)
-        safe = "yes" if self.safe else "NO"
-        costs = _words(self.costs)
-        reward, episodes = f"{self.reward:.1f}", str(self.episodes)
-        ended = "-" if self.ended is None else f"{self.ended:.0%}"
-        return (self.name, _words(self.limits), target, reward, normalized, costs, shares, safe, episodes, ended)
 
 
 def best_row(life: Lifetime) -> Row:
@@ -144,7 +115,3 @@ def _ended(life: Lifetime, point: Point) -> int:
 def _count_ended(life: Lifetime, returns: Float[np.ndarray, "m r"]) -> int:
     stop_at = life.optimizer.problem.stop_at
     return 0 if stop_at is None else int((returns[:, 1:] >= np.array(stop_at)).any(axis=1).sum())
-
-
-def _words(values: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:.3g}" for value in values)

@@ -1,6 +1,6 @@
 """Acting: tasks, their environments, and episodes run in them."""
 
-from lifesafe.systems.any_environment import check_costs, from_recipe, recipe, stop_at_cost, task_from_id
+from lifesafe.systems.any_environment import check_costs, from_recipe, recipe, task_from_id
 from lifesafe.systems.evaluation import Evaluator, evaluate, evaluate_many
 from lifesafe.systems.rollout import Outcome, Rollout, rollout
 from lifesafe.systems.simulators import bullet, point_circle, velocity
@@ -26,7 +26,6 @@ __all__ = [
     "recipe",
     "register",
     "rollout",
-    "stop_at_cost",
     "task",
     "task_from_id",
     "tasks",

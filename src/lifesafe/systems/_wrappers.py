@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Box
 
-from lifesafe.errors import ConfigError, EpisodeError
+from lifesafe.errors import EpisodeError
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
@@ -53,47 +53,18 @@ class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):
         return observation, reward, terminated, truncated, info
 
 
-class StopAtCost(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Ends an episode, truncated, as soon as its cost reaches a number."""
-
-    def __init__(self, environment: gymnasium.Env[Any, Any], stop_at: tuple[float, ...]) -> None:
-        super().__init__(environment)
-        self._stop_at = np.array(stop_at)
-        self._spent = np.zeros(len(stop_at))
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin an episode."""
-        self._spent = np.zeros(len(self._stop_at))
-        return self.env.reset(seed=seed, options=options)
-
-    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Take a step.
-
-        Raises:
-            ConfigError: If the info of the step does not say what it cost.
-        """
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        costs = np.atleast_1d(np.asarray(info.get("cost", np.nan), dtype=np.float64))
-        if costs.shape != self._spent.shape or not np.isfinite(costs).all():
-            raise ConfigError(
-                f"A step says that it cost {info.get('cost')!r}, and stop_at has {len(self._spent)} numbers; put as"
-                ' many finite costs into info["cost"].'
-            )
-        self._spent += costs
-        stopped = bool((self._spent >= self._stop_at).any())
-        return observation, reward, terminated, bool(truncated) or (stopped and not terminated), info
-
-
 class Scaled(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Takes actions in [-1, 1], whatever the bounds inside, and sees flat observations."""
 
-    def __init__(self, environment: gymnasium.Env[Any, Any], actions: Box, observations: int) -> None:
+    def __init__(self, environment: gymnasium.Env[Any, Any]) -> None:
         super().__init__(environment)
+        actions, observations = environment.action_space, environment.observation_space
+        assert isinstance(actions, Box)
         self._bounds = actions.low, actions.high
         self._middle = ((actions.high + actions.low) / 2).ravel()
         self._half = ((actions.high - actions.low) / 2).ravel()
         self.action_space = Box(-1.0, 1.0, (len(self._half),), np.float32)
-        self.observation_space = Box(-np.inf, np.inf, (observations,), np.float32)
+        self.observation_space = Box(-np.inf, np.inf, (int(np.prod(observations.shape or ())),), np.float32)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode."""

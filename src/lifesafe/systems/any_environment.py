@@ -12,7 +12,7 @@ from lifesafe._optional import require
 from lifesafe.errors import ConfigError
 from lifesafe.returns import per_cost
 from lifesafe.systems.task import Task, load
-from lifesafe.systems.vector import InProcess, checked_stop
+from lifesafe.systems.vector import InProcess
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
 
@@ -43,14 +43,13 @@ class FromId:
         except (gymnasium.error.Error, ImportError) as error:
             raise ConfigError(f"Gymnasium cannot make {self.id!r}: {error}") from error
         try:
-            observations = _check_observations(environment.observation_space, self.id)
-            _check_actions(environment.action_space, self.id)
+            _check_spaces(environment, gymnasium.spaces.Box, self.id)
         except ConfigError:
             environment.close()
             raise
         if self.cost is not None:
             environment = Costly(environment, load(self.cost) if isinstance(self.cost, str) else self.cost)
-        return Scaled(environment, environment.action_space, observations)
+        return Scaled(environment)
 
 
 def task_from_id(
@@ -108,24 +107,6 @@ def task_from_id(
         environment.close()
 
 
-def stop_at_cost(environment: Any, stop_at: float | Sequence[float]) -> Any:
-    """Return a Gymnasium environment that ends an episode, truncated, as soon as its cost reaches `stop_at`.
-
-    The cost is the sum of `info["cost"]`. Episodes that lifesafe runs itself need no such wrapper: see `Evaluator`.
-
-    Args:
-        environment: Puts one cost, or several, into `info["cost"]`.
-        stop_at: One number per cost.
-
-    Raises:
-        ConfigError: If a number is not positive.
-    """
-    require("gymnasium", name="Gymnasium", extra="mujoco", user="stop_at_cost")
-    from lifesafe.systems._wrappers import StopAtCost
-
-    return StopAtCost(environment, checked_stop(stop_at))
-
-
 def check_costs(task: Task) -> None:
     """Take one step in the environment of a task from `task_from_id`, to see that it says what the step cost.
 
@@ -165,34 +146,26 @@ def from_recipe(plain: Mapping[str, Any], limits: tuple[float, ...]) -> Task:
     return task_from_id(**dict(plain) | {"largest_costs": tuple(plain["largest_costs"])}, limits=limits)
 
 
-def _check_observations(space: Any, id: str) -> int:
-    """Return how many numbers an observation has."""
-    boxes = require("gymnasium.spaces", name="Gymnasium", extra="mujoco", user=f"Environment {id!r}")
-    if not isinstance(space, boxes.Box):
+def _check_spaces(environment: Any, box: type, id: str) -> None:
+    observations, actions = environment.observation_space, environment.action_space
+    if not isinstance(observations, box):
         raise ConfigError(
-            f"Environment {id!r} has observations in {_kind(space)}; only a Box of numbers can be seen."
-            " gymnasium.wrappers.FlattenObservation makes one of a Dict, a Tuple or a Discrete."
+            f"Environment {id!r} has observations in a {type(observations).__name__} space; only a Box of numbers can"
+            " be seen. gymnasium.wrappers.FlattenObservation makes one of a Dict, a Tuple or a Discrete."
         )
-    if len(space.shape) > 2 or (len(space.shape) == 2 and space.dtype == np.uint8):
+    shape = observations.shape
+    if len(shape) > 2 or (len(shape) == 2 and observations.dtype == np.uint8):
         raise ConfigError(
-            f"Environment {id!r} gives images of shape {space.shape}, and policies here see vectors of numbers. Put an"
+            f"Environment {id!r} gives images of shape {shape}, and policies here see vectors of numbers. Put an"
             " encoder before it, trained elsewhere: a gymnasium.ObservationWrapper that turns each image into a vector."
         )
-    return int(np.prod(space.shape))
-
-
-def _check_actions(space: Any, id: str) -> None:
-    boxes = require("gymnasium.spaces", name="Gymnasium", extra="mujoco", user=f"Environment {id!r}")
-    if not isinstance(space, boxes.Box):
+    if not isinstance(actions, box):
         raise ConfigError(
-            f"Environment {id!r} has actions in {_kind(space)}; only a Box of real numbers can be acted in."
+            f"Environment {id!r} has actions in a {type(actions).__name__} space; only a Box of real numbers can be"
+            " acted in."
         )
-    if not np.issubdtype(space.dtype, np.floating) or not space.is_bounded():
+    if not np.issubdtype(actions.dtype, np.floating) or not actions.is_bounded():
         raise ConfigError(
-            f"Environment {id!r} has actions in {space}; every action needs a lower and an upper bound, so that"
+            f"Environment {id!r} has actions in {actions}; every action needs a lower and an upper bound, so that"
             " [-1, 1] can be scaled to them. gymnasium.wrappers.RescaleAction or ClipAction give bounds."
         )
-
-
-def _kind(space: Any) -> str:
-    return f"a {type(space).__name__} space"

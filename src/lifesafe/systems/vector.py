@@ -61,18 +61,14 @@ class Vector(Protocol):
 
 
 class Rows:
-    """Which rows have an episode under way, and for how many steps; what every vector must know of them.
-
-    Attributes:
-        steps: Steps taken in each row since its reset.
-    """
+    """The books of a vector: which rows have an episode under way, and for how many steps."""
 
     def __init__(self, task: Task, size: int) -> None:
         if size < 1:
             raise ConfigError(f"A vector needs at least 1 row; got size = {size}.")
         self._task = task
         self._running = np.zeros(size, dtype=bool)
-        self.steps = np.zeros(size, dtype=np.int64)
+        self._steps = np.zeros(size, dtype=np.int64)
 
     @property
     def size(self) -> int:
@@ -84,12 +80,7 @@ class Rows:
         """How many costs a step has."""
         return len(self._task.limits)
 
-    @property
-    def running(self) -> Int[np.ndarray, " running"]:
-        """The rows with an episode under way."""
-        return np.flatnonzero(self._running)
-
-    def begin(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> None:
+    def _begin(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> None:
         """Note that an episode begins in each named row.
 
         Raises:
@@ -100,9 +91,9 @@ class Rows:
         if len(rows) and not 0 <= rows.min() <= rows.max() < self.size:
             raise ConfigError(f"The rows are 0 to {self.size - 1}; got {rows.tolist()}.")
         self._running[rows] = True
-        self.steps[rows] = 0
+        self._steps[rows] = 0
 
-    def check(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
+    def _check(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
         """Return the actions as the environments get them.
 
         Raises:
@@ -119,12 +110,12 @@ class Rows:
             )
         return clip(actions)
 
-    def end(
+    def _end(
         self, rows: Int[np.ndarray, " m"], terminated: Bool[np.ndarray, " m"], truncated: Bool[np.ndarray, " m"]
     ) -> Bool[np.ndarray, " m"]:
         """Note one step of each row, and return which of them are cut off by it."""
-        self.steps[rows] += 1
-        cut_off: Bool[np.ndarray, " m"] = (truncated | (self.steps[rows] >= self._task.horizon)) & ~terminated
+        self._steps[rows] += 1
+        cut_off: Bool[np.ndarray, " m"] = (truncated | (self._steps[rows] >= self._task.horizon)) & ~terminated
         self._running[rows] = ~(terminated | cut_off)
         return cut_off
 
@@ -157,33 +148,17 @@ def check_seen(observations: Float[np.ndarray, "m o"], task: Task) -> None:
         )
 
 
-class OnRows:
-    """A vector that keeps its books in `Rows`."""
-
-    _rows: Rows
-
-    @property
-    def size(self) -> int:
-        """How many rows there are."""
-        return self._rows.size
-
-    @property
-    def costs(self) -> int:
-        """How many costs a step has."""
-        return self._rows.costs
-
-
-class InProcess(OnRows):
+class InProcess(Rows):
     """Gymnasium environments one after the other in this process, each made when its row is first reset."""
 
     def __init__(self, task: Task, size: int) -> None:
-        self._task, self.horizon = task, task.horizon
-        self._rows = Rows(task, size)
+        super().__init__(task, size)
+        self.horizon = task.horizon
         self._environments: dict[int, Any] = {}
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
-        self._rows.begin(rows, seeds)
+        self._begin(rows, seeds)
         observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
         for i, (row, seed) in enumerate(zip(rows.tolist(), seeds, strict=True)):
             if row not in self._environments:
@@ -194,7 +169,7 @@ class InProcess(OnRows):
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
-        taken = self._rows.check(rows, actions)
+        taken = self._check(rows, actions)
         m = len(rows)
         observations = np.empty((m, self._task.observations), dtype=np.float32)
         rewards, costs = np.empty(m), np.empty((m, len(self._task.limits)))
@@ -204,7 +179,7 @@ class InProcess(OnRows):
             observations[i], rewards[i] = self._seen(seen), reward_of(reward, self._task)
             costs[i] = costs_in(info, self._task)
         check_seen(observations, self._task)
-        return Step(observations, rewards, costs, terminated, self._rows.end(rows, terminated, truncated))
+        return Step(observations, rewards, costs, terminated, self._end(rows, terminated, truncated))
 
     def close(self) -> None:
         """Close the environments; closing twice does no harm."""
@@ -221,7 +196,7 @@ class InProcess(OnRows):
         return observation
 
 
-class Bounded(OnRows):
+class Bounded(Rows):
     """A vector whose episodes end at the horizon of a task, and as soon as their cost reaches `stop_at` (a `Vector`).
 
     An episode is truncated after the first step with which its cost is `stop_at` or more. So it costs at most `stop_at`
@@ -229,24 +204,24 @@ class Bounded(OnRows):
     """
 
     def __init__(self, vector: Vector, task: Task, stop_at: float | Sequence[float] | None = None) -> None:
+        super().__init__(task, vector.size)
         self._vector = vector
-        self._rows = Rows(task, vector.size)
         costs = len(task.limits)
         self._stop_at = np.full(costs, np.inf) if stop_at is None else np.array(checked_stop(stop_at, costs))
         self._spent = np.zeros((vector.size, costs))
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
-        self._rows.begin(rows, seeds)
+        self._begin(rows, seeds)
         self._spent[rows] = 0.0
         return self._vector.reset(rows, seeds)
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
-        step = self._vector.step(rows, self._rows.check(rows, actions))
+        step = self._vector.step(rows, self._check(rows, actions))
         self._spent[rows] += step.costs
         stopped = (self._spent[rows] >= self._stop_at).any(axis=1)
-        return replace(step, truncated=self._rows.end(rows, step.terminated, step.truncated | stopped))
+        return replace(step, truncated=self._end(rows, step.terminated, step.truncated | stopped))
 
     def close(self) -> None:
         """Close the vector."""

@@ -1,7 +1,7 @@
-"""Scripted behaviors: logs that fill the plane, white noise, and the best safe returns that are shipped."""
+"""Scripted behaviors: logs that fill the plane, white noise, and the best that is known."""
 
-import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +10,11 @@ import pytest
 from lifesafe.data.dataset import Dataset
 from lifesafe.errors import ConfigError
 from lifesafe.returns import Returns
-from lifesafe.systems.simulators.behaviors import BEST, Behavior, Driver, collect, draw, drive
-from lifesafe.systems.simulators.point_circle import BEST_SAFE, HORIZON, TASK, Physics, PointCircle
+from lifesafe.systems.simulators.behaviors import Behavior, Driver, collect, draw, drive
+from lifesafe.systems.simulators.point_circle import HORIZON, TASK, Physics, PointCircle
+from unit.systems.best_drivers import BEST, RESULTS
 
 ROOT = Path(__file__).parents[3]
-RESULTS = ROOT / "benchmarks" / "results" / "point_circle"
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,10 @@ def test_the_reference_returns_are_those_of_the_default_dataset(dataset: Dataset
     assert TASK.reference == pytest.approx((rewards.min(), rewards.max()), rel=1e-4)
 
 
-def test_the_same_seed_gives_the_same_data_and_another_does_not() -> None:
-    assert collect(20, seed=1).fingerprint == collect(20, seed=1).fingerprint
-    assert collect(20, seed=1).fingerprint != collect(20, seed=2).fingerprint
-
-
-def test_a_smaller_dataset_is_the_beginning_of_a_larger_one() -> None:
+def test_the_seed_decides_the_data_and_a_smaller_dataset_is_the_beginning_of_a_larger_one() -> None:
     assert collect(10, seed=3).fingerprint == collect(30, seed=3).select(range(10)).fingerprint
+    assert collect(10, seed=3).fingerprint != collect(10, seed=4).fingerprint
+    assert collect(50, physics=Physics(friction=2.0)).rewards.mean() < collect(50).rewards.mean()
 
 
 def test_replaying_the_logged_actions_gives_the_logged_rewards() -> None:
@@ -57,34 +54,19 @@ def test_replaying_the_logged_actions_gives_the_logged_rewards() -> None:
         np.testing.assert_array_equal(step.observations[0], driven.next_observations[time])
 
 
-def test_costs_span_the_plane(dataset: Dataset) -> None:
-    costs = dataset.returns[:, 1]
-    counts, _ = np.histogram(costs, [0, 1, 10, 20, 30, 40, 60, 80, 100])
-    assert counts.min() >= 30
-    assert costs.max() > 5 * TASK.limits[0]
-    assert (costs == 0).mean() > 0.05
-
-
-def test_rewards_spread_at_every_cost(dataset: Dataset) -> None:
+def test_the_data_fill_the_plane_of_cost_and_reward(dataset: Dataset) -> None:
     rewards, costs = dataset.returns.T
-    for low, high in ((0, 1), (10, 20), (20, 40), (40, 60), (60, 80), (80, 100)):
+    edges = [0, 1, 10, 20, 30, 40, 60, 80, 100]
+    assert np.histogram(costs, edges)[0].min() >= 30
+    assert costs.max() > 5 * TASK.limits[0]
+    for low, high in pairwise(edges):
         here = rewards[(costs >= low) & (costs < high)]
         assert np.quantile(here, 0.9) > 1.4 * np.quantile(here, 0.1)
-
-
-def test_the_frontier_rises_with_cost(dataset: Dataset) -> None:
-    rewards, costs = dataset.returns.T
     frontier = [rewards[costs <= cost].max() for cost in (0, 20, 40, 60, 80, 100)]
     assert (np.diff(frontier) > 5).all()
-    assert frontier[-1] > 1.4 * frontier[0]
-
-
-def test_the_data_are_dense_in_the_middle_and_sparse_near_the_best(dataset: Dataset) -> None:
-    rewards, costs = dataset.returns.T
-    best = np.interp(costs, [0, 96], [BEST_SAFE[0.0], BEST_SAFE[math.inf]])
-    share = rewards / best
-    assert 0.005 < (share > 0.95).mean() < 0.08
-    assert ((share > 0.4) & (share < 0.8)).mean() > 0.4
+    share = rewards / np.interp(costs, [0, 96], [BEST[0.0][1], BEST[math.inf][1]])
+    assert 0.005 < (share > 0.95).mean() < 0.08, "sparse near the best"
+    assert ((share > 0.4) & (share < 0.8)).mean() > 0.4, "dense in the middle"
 
 
 def test_noise_is_white() -> None:
@@ -122,20 +104,12 @@ def test_boldness_sets_the_mean_cost() -> None:
     assert costs[1] == pytest.approx(costs[2] / 2, rel=0.15)
 
 
-@pytest.mark.parametrize("limit", BEST_SAFE)
-def test_the_shipped_behaviors_reach_the_best_safe_returns(limit: float) -> None:
-    rewards, costs = drive([BEST[limit]] * 400, range(10_000, 10_400)).returns.T
-    error = rewards.std() / math.sqrt(400)
-    assert rewards.mean() == pytest.approx(BEST_SAFE[limit], abs=4 * error)
+@pytest.mark.parametrize("limit", BEST)
+def test_the_committed_drivers_reach_the_committed_returns(limit: float) -> None:
+    driver, reward = BEST[limit]
+    rewards, costs = drive([driver] * 400, range(10_000, 10_400)).returns.T
+    assert rewards.mean() == pytest.approx(reward, abs=4 * rewards.std() / math.sqrt(400))
     assert costs.mean() <= limit + 4 * costs.std() / math.sqrt(400)
-
-
-def test_the_shipped_numbers_are_those_of_the_committed_search() -> None:
-    found = json.loads((RESULTS / "best_safe.json").read_text(encoding="utf-8"))
-    limits = [math.inf if row["limit"] is None else row["limit"] for row in found]
-    assert {limit: round(row["reward"], 1) for limit, row in zip(limits, found, strict=True)} == BEST_SAFE
-    assert {limit: Behavior(**row["behavior"]) for limit, row in zip(limits, found, strict=True)} == BEST
-    assert all(row["cost"] <= max(limit, 0.001) for limit, row in zip(limits, found, strict=True))
 
 
 def test_the_page_shows_the_committed_table() -> None:
@@ -143,27 +117,15 @@ def test_the_page_shows_the_committed_table() -> None:
     assert f"<!-- best -->\n\n{table}\n<!-- end -->" in (ROOT / "docs" / "point-circle.md").read_text(encoding="utf-8")
 
 
-def test_the_best_safe_return_grows_with_the_limit() -> None:
-    assert sorted(BEST_SAFE) == list(BEST_SAFE)
-    assert sorted(BEST_SAFE.values()) == list(BEST_SAFE.values())
-
-
 def test_no_episode_of_the_data_is_far_above_the_best_known(dataset: Dataset) -> None:
-    """An episode may be lucky, but a behavior drawn at random must not beat the best that is shipped."""
+    """An episode may be lucky, but a behavior drawn at random must not beat the best that is known."""
     rewards, costs = dataset.returns.T
-    assert rewards.max() < BEST_SAFE[math.inf] + 4 * 15
-    assert rewards[costs == 0].max() < BEST_SAFE[0.0] + 4 * 11
+    assert rewards.max() < BEST[math.inf][1] + 4 * 15
+    assert rewards[costs == 0].max() < BEST[0.0][1] + 4 * 11
 
 
-def test_data_can_be_collected_under_other_physics() -> None:
-    assert collect(50, seed=0, physics=Physics(friction=2.0)).rewards.mean() < collect(50, seed=0).rewards.mean()
-
-
-def test_no_episodes_are_refused() -> None:
+def test_impossible_numbers_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least one episode; got episodes = 0"):
         collect(0)
-
-
-def test_each_behavior_needs_a_seed() -> None:
     with pytest.raises(ConfigError, match="2 behaviors and 1 seeds"):
         Driver([Behavior()] * 2, [0])

@@ -17,7 +17,7 @@ def open_many(task: Task, size: int, *, workers: int = 0) -> Vector:
         workers: Processes, where neither the task nor EnvPool runs them side by side; 0 for none.
     """
     if supports(task):
-        return EnvPool(task, size, exact_seeds=False)
+        return EnvPool(task, size)
     if task.vector is None and workers:
         return Workers(task, size, workers=workers)
     return open_vector(task, size)

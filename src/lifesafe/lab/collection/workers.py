@@ -17,21 +17,21 @@ from jaxtyping import Float, Float32, Int
 from lifesafe.errors import ConfigError, EpisodeError, LifesafeError
 from lifesafe.systems.processes import pickled, process_context
 from lifesafe.systems.task import Task
-from lifesafe.systems.vector import InProcess, OnRows, Rows, Step
+from lifesafe.systems.vector import InProcess, Rows, Step
 
 _TIMEOUT = 120.0  # s without an answer; making environments on a busy machine takes a while
 
 _ON = "Collect again: that goes on from the last checkpoint."
 
 
-class Workers(OnRows):
+class Workers(Rows):
     """Gymnasium environments in processes, several in each (a `Vector`)."""
 
     def __init__(self, task: Task, size: int, *, workers: int, timeout: float = _TIMEOUT) -> None:
         if workers < 1:
             raise ConfigError(f"Give at least 1 worker; got {workers}.")
-        self._task, self._timeout = task, timeout
-        self._rows = Rows(task, size)
+        super().__init__(task, size)
+        self._timeout = timeout
         workers = min(workers, size)
         self._owner, self._local = np.arange(size) % workers, np.arange(size) // workers
         self._processes: list[tuple[Any, Connection[Any, Any]]] = []
@@ -46,7 +46,7 @@ class Workers(OnRows):
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float32[np.ndarray, "m o"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
-        self._rows.begin(rows, seeds)
+        self._begin(rows, seeds)
         observations = np.empty((len(rows), self._task.observations), dtype=np.float32)
         for mine, answer in self._ask("reset", rows, np.asarray([int(seed) for seed in seeds])):
             observations[mine] = answer
@@ -54,7 +54,7 @@ class Workers(OnRows):
 
     def step(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Step:
         """Take one step in each named row; actions outside [-1, 1] are clipped."""
-        taken, m = self._rows.check(rows, actions), len(rows)
+        taken, m = self._check(rows, actions), len(rows)
         step = Step(
             observations=np.empty((m, self._task.observations), dtype=np.float32),
             rewards=np.empty(m),
@@ -65,7 +65,7 @@ class Workers(OnRows):
         for mine, answer in self._ask("step", rows, taken):
             for name, values in vars(answer).items():
                 getattr(step, name)[mine] = values
-        self._rows.end(rows, step.terminated, step.truncated)
+        self._end(rows, step.terminated, step.truncated)
         return step
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Scripted behaviors for PointCircle: logs in a second, and the best that is known.
+"""Scripted behaviors for PointCircle: logs in a second.
 
 A behavior chases a point that runs ahead of it on a circle. Each time it comes to a strip it either follows the
 circle through it (boldly) or drives straight along the strip's edge. Eight numbers make drivers of every kind, from
@@ -59,16 +59,6 @@ class Behavior:
     def actor(self, targets: Sequence[Returns], seed: int = 0) -> Driver:
         """Return an actor with one row per target; the seed decides its noise and when it is bold."""
         return Driver([self] * len(targets), [integer(seed, "actor", row) for row in range(len(targets))])
-
-
-# Found by benchmarks/point_circle.py; what they reach is BEST_SAFE.
-BEST = {
-    0.0: Behavior(radius=7.117, lead=0.382, speed=4.772, gain=0.913, edge=4.784, swing=0.03, boldness=0.0),
-    10.0: Behavior(radius=7.09, lead=0.341, speed=4.851, gain=1.101, edge=4.95, swing=0.03, boldness=0.0958),
-    20.0: Behavior(radius=7.08, lead=0.339, speed=4.782, gain=1.042, edge=4.948, swing=0.029, boldness=0.2032),
-    40.0: Behavior(radius=7.097, lead=0.325, speed=4.646, gain=1.023, edge=4.945, swing=0.023, boldness=0.419),
-    math.inf: Behavior(radius=7.175, lead=0.339, speed=4.513, gain=1.052, edge=4.863, swing=0.015, boldness=1.0),
-}
 
 
 class Driver:

@@ -18,7 +18,6 @@ Notation, all arrays with one row per episode:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,7 +29,7 @@ from jaxtyping import Float, Int
 from lifesafe._random import generator
 from lifesafe.errors import ConfigError
 from lifesafe.systems.task import Task
-from lifesafe.systems.vector import OnRows, Rows, Step
+from lifesafe.systems.vector import Rows, Step
 
 HORIZON = 200
 DT = 0.2  # s
@@ -54,13 +53,6 @@ TASK = Task(
     cost="1 in each step that ends at |x| > 5",
     summary="A point circles clockwise, half of the circle in forbidden strips; nothing to install.",
 )
-
-BEST_SAFE = {0.0: 321.2, 10.0: 357.9, 20.0: 378.4, 40.0: 420.4, math.inf: 543.0}
-"""Best mean reward known at a mean cost within each limit; `behaviors.BEST` are the drivers that reach it.
-
-Found by a cross-entropy search (benchmarks/point_circle.py), measured on 10 000 episodes to a standard error below 0.5.
-At limit 0 the mean cost is below 0.001. Nothing proves that no policy does better.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +80,7 @@ class Physics:
             raise ConfigError(f"sensor_bias is one finite number for x and one for y; got {self.sensor_bias}.")
 
 
-class PointCircle(OnRows):
+class PointCircle(Rows):
     """Many points, each in an arena of its own, all stepped at once (a `Vector`).
 
     What is seen of a point: 0.1 p, 0.2 v and 0.1 (|p| - RADIUS), five numbers.
@@ -108,7 +100,7 @@ class PointCircle(OnRows):
     horizon = HORIZON
 
     def __init__(self, size: int, physics: Physics | None = None) -> None:
-        self._rows = Rows(TASK, size)
+        super().__init__(TASK, size)
         self.physics = Physics() if physics is None else physics
         self._position = np.zeros((size, 2))
         self._velocity = np.zeros((size, 2))
@@ -117,7 +109,7 @@ class PointCircle(OnRows):
 
     def reset(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> Float[np.ndarray, "m 5"]:
         """Begin an episode in each named row and return what is seen; a seed decides all that is random in it."""
-        self._rows.begin(rows, seeds)
+        self._begin(rows, seeds)
         for row, seed in zip(rows, seeds, strict=True):
             random = generator(int(seed), "PointCircle")
             angle, distance = random.uniform(0, 2 * np.pi), random.uniform(*START)
@@ -134,8 +126,8 @@ class PointCircle(OnRows):
             ConfigError: If a row has no episode under way, or the actions have the wrong shape.
             EpisodeError: If an action is not finite.
         """
-        pushes = self._rows.check(rows, actions).astype(np.float64)
-        gusts = self._gusts[rows, self._rows.steps[rows]]
+        pushes = self._check(rows, actions).astype(np.float64)
+        gusts = self._gusts[rows, self._steps[rows]]
         physics = self.physics
         mass = MASS + physics.payload
         friction = physics.friction * (1 + physics.friction_spread * self._slippery[rows, None])
@@ -151,7 +143,7 @@ class PointCircle(OnRows):
             rewards=reward(position, velocity),
             costs=(np.abs(position[:, :1]) > STRIP).astype(np.float64),
             terminated=never,
-            truncated=self._rows.end(rows, never, never),
+            truncated=self._end(rows, never, never),
         )
 
     def close(self) -> None:

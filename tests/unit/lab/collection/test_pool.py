@@ -1,6 +1,7 @@
 """EnvPool: its own episodes, the same physics."""
 
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,28 +38,47 @@ def test_a_step_earns_and_costs_what_it_does_in_gymnasium(each: Any) -> None:
     environment.close()
 
 
-def run(exact_seeds: bool, seeds: list[int]) -> np.ndarray:
-    pool = EnvPool(task("HopperVelocity"), 2, exact_seeds=exact_seeds)
+def run(seeds: list[int]) -> np.ndarray:
+    pool = EnvPool(task("HopperVelocity"), 2)
     seen = [pool.reset(np.arange(2), seeds[:2])]
     for seed in seeds[2:]:
         pool.step(np.arange(2), np.zeros((2, 3)))
         seen.append(pool.reset(np.array([1]), [seed]))
     pool.close()
+    pool.close()
     return np.concatenate(seen)
 
 
-def test_seeds_decide_every_episode() -> None:
-    first, second, third, fourth = run(True, [1, 2, 1, 2])
-    assert np.array_equal(first, third)
-    assert np.array_equal(second, fourth)
-    assert not np.array_equal(first, second)
-
-
-def test_without_exact_seeds_the_same_calls_give_the_same_episodes() -> None:
-    seen = run(False, [1, 2, 1, 1])
-    assert np.array_equal(seen, run(False, [1, 2, 1, 1]))
-    assert np.array_equal(seen[:2], run(True, [1, 2, 1, 1])[:2])
+def test_the_first_seeds_decide_all_episodes_of_their_rows() -> None:
+    seen = run([1, 2, 1, 1])
+    assert np.array_equal(seen, run([1, 2, 7, 8]))
+    assert np.array_equal(seen[[1]], run([2, 2])[:1])
     assert len(np.unique(seen, axis=0)) == 4
+
+
+def test_the_results_stand_in_the_order_of_the_rows_and_actions_are_clipped() -> None:
+    hopper, actions = task("HopperVelocity"), np.random.default_rng(0).uniform(-3, 3, (4, 3))
+    steps = []
+    for rows in (np.array([0, 1, 2, 3]), np.array([3, 0, 2])):
+        pool = EnvPool(hopper, 4)
+        pool.reset(np.arange(4), [5, 6, 7, 8])
+        steps.append(pool.step(rows, np.clip(actions, -1, 1)[rows] if len(rows) == 4 else actions[rows]))
+        pool.close()
+    for name, values in vars(steps[1]).items():
+        assert np.array_equal(values, getattr(steps[0], name)[[3, 0, 2]])
+
+
+def test_an_episode_is_cut_off_at_the_horizon_and_waits_for_its_reset() -> None:
+    pool = EnvPool(replace(task("HopperVelocity"), horizon=3), 1)
+    with pytest.raises(ConfigError, match="makes all rows at their first reset: name 0 to 0"):
+        pool.reset(np.array([1]), [0])
+    with pytest.raises(ConfigError, match="Row 0 has no episode under way"):
+        pool.step(np.array([0]), np.zeros((1, 3)))
+    pool.reset(np.array([0]), [0])
+    assert [pool.step(np.array([0]), np.zeros((1, 3))).truncated[0] for _ in range(3)] == [False, False, True]
+    with pytest.raises(ConfigError, match="Row 0 has no episode under way"):
+        pool.step(np.array([0]), np.zeros((1, 3)))
+    pool.close()
 
 
 class Blind:
