@@ -146,7 +146,7 @@ def from_recipe(plain: Mapping[str, Any], limits: tuple[float, ...]) -> Task:
     return task_from_id(**dict(plain) | {"largest_costs": tuple(plain["largest_costs"])}, limits=limits)
 
 
-def _check_spaces(environment: Any, box: type, id: str) -> None:
+def _check_spaces(environment: Any, box: Any, id: str) -> None:
     observations, actions = environment.observation_space, environment.action_space
     if not isinstance(observations, box):
         raise ConfigError(

@@ -1,5 +1,7 @@
-"""The Bullet tasks, step by step against their definitions, and seeded."""
+"""The Bullet tasks: their costs as defined, their steps as in the original, and seeded."""
 
+import importlib.util
+import subprocess
 import sys
 from typing import Any
 
@@ -37,33 +39,7 @@ def state(environment: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.array(position), np.array(velocity)
 
 
-def own_reward(robot: str, environment: Any, action: np.ndarray) -> float:
-    """Return what the robot itself adds to the reward, asked of PyBullet itself."""
-    agent, client = environment.unwrapped.agent, environment.unwrapped.bc
-    if robot == "Car":
-        return 0.0
-    if robot == "Ball":
-        return float(-0.5 * np.linalg.norm(action))
-    if robot == "Drone":
-        _, spin = client.getBaseVelocity(agent.body_id)
-        links = [-1, *range(client.getNumJoints(agent.body_id))]
-        on_ground = sum(
-            any(
-                contact[2] == 0 and contact[4] == -1 for contact in client.getContactPoints(agent.body_id, -1, link, -1)
-            )
-            for link in links
-        )
-        roll, pitch, _ = agent.get_orientation()
-        alive = 1.0 if max(abs(roll), abs(pitch)) <= np.pi / 2 else -10.0
-        return float(alive - 0.01 * np.square(spin).sum() - on_ground)
-    relative = np.array([joint.get_relative_position() for joint in agent.motor_list])
-    at_limit = (np.abs(relative[:, 0]) > 0.99).sum()
-    alive = 1.0 if state(environment)[0][2] > 0.26 else -1.0
-    effort = 2.0 * np.abs(action * relative[:, 1]).mean() + 0.1 * np.square(action).mean()
-    return float(alive - effort - 0.1 * at_limit)
-
-
-def push(robot: str, environment: Any, random: np.random.Generator) -> None:
+def push(environment: Any, random: np.random.Generator) -> None:
     """Move the robot somewhere, so that a short test sees all that may happen."""
     agent, client = environment.unwrapped.agent, environment.unwrapped.bc
     position, orientation = client.getBasePositionAndOrientation(agent.body_id)
@@ -73,42 +49,26 @@ def push(robot: str, environment: Any, random: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rewards_costs_and_ends_follow_their_definitions(name: str) -> None:
+def test_costs_follow_their_definition(name: str) -> None:
     robot, kind = split(name)
-    environment = task(name).environment()
-    random = np.random.default_rng(0)
-    still = np.zeros(task(name).actions, dtype=np.float32)
+    environment, random = task(name).environment(), np.random.default_rng(0)
     environment.reset(seed=0)
-    environment.step(still)  # its progress counts from before the little that happens while resetting
     costs = []
     for t in range(60):
         if t % 10 == 9:
-            push(robot, environment, random)
-            environment.step(still)  # its progress is that of the push
-        before, _ = state(environment)
+            push(environment, random)
         action = random.uniform(-1, 1, task(name).actions).astype(np.float32)
-        observation, reward, terminated, _, info = environment.step(action)
+        observation, _, terminated, _, info = environment.step(action)
         position, velocity = state(environment)
         if kind == "Run":
-            goal = np.array([1000.0, 0.0])
-            progress = 60 * (np.linalg.norm(before[:2] - goal) - np.linalg.norm(position[:2] - goal))
-            expected = progress + own_reward(robot, environment, action)
             cost = abs(position[1]) > 2 or np.linalg.norm(velocity[:2]) > SPEEDS[robot]
         else:
-            distance = np.linalg.norm(position[:2])
-            along = -position[0] * velocity[1] + position[1] * velocity[0]
-            expected = 0.1 * along / (1 + abs(distance - 7)) + 0.01 * own_reward(robot, environment, action)
             cost = abs(position[0]) > 6
-            assert observation[-1] == pytest.approx((distance - 7) / 10)
-        assert reward == pytest.approx(expected, abs=1e-6)
+            assert observation[-1] == pytest.approx((np.linalg.norm(position[:2]) - 7) / 10)
         assert info["cost"] == float(cost)
-        roll, pitch, _ = environment.unwrapped.agent.get_orientation()
-        fallen = {"Ant": position[2] <= 0.26, "Drone": max(abs(roll), abs(pitch)) > np.pi / 2}
-        assert terminated == fallen.get(robot, False)
         costs.append(info["cost"])
         if terminated:
             environment.reset(seed=t)
-            environment.step(still)
     assert set(costs) == {0, 1}
     environment.close()
 
@@ -169,16 +129,10 @@ def test_leaving_out_what_is_only_looked_at_changes_no_step(name: str) -> None:
     plain.close()
 
 
-def test_making_one_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    environment = task("CarCircle").environment()
-    environment.reset(seed=0)
-    environment.close()
-    assert capfd.readouterr() == ("", "")
-
-
-def test_the_first_one_prints_nothing_either_not_even_without_real_streams(capfd: pytest.CaptureFixture[str]) -> None:
-    import subprocess
-
+def test_making_one_prints_nothing_not_even_the_first_nor_without_real_streams(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    task("CarCircle").environment().close()
     script = """
 import io, sys
 from lifesafe.systems import task
@@ -190,8 +144,6 @@ task("BallRun").environment().close()
 
 
 def test_a_missing_simulator_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "bullet_safety_gym" else real(name))
     with pytest.raises(DependencyError, match=r"Task 'CarCircle' needs Bullet-Safety-Gym: pip install .*--no-deps"):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from lifesafe._random import integer
 from lifesafe.errors import ConfigError, EpisodeError, TrialError
 from lifesafe.interfaces import Progress
 from lifesafe.returns import Returns
-from lifesafe.systems import Evaluator, evaluate, evaluate_many, open_vector, rollout, task
+from lifesafe.systems import Evaluator, Rollout, evaluate, evaluate_many, open_vector, rollout, task
 from lifesafe.systems.evaluation import episode_seeds
 
 
@@ -65,29 +66,37 @@ POLICY = feedback(DRIFT)
 TARGET = Returns(30.0, (3.0, 3.0))
 
 
+def alone(asked: list[Returns], seeds: Sequence[int], *, record: bool = False) -> Rollout:
+    """Run episodes in this process, without an evaluator."""
+    return rollout(POLICY, open_vector(DRIFT, 4), asked, seeds, record=record)
+
+
 def test_episodes_have_the_seeds_they_are_said_to_have() -> None:
     seeds = [integer(5, "evaluate", number) for number in range(4)]
-    expected = rollout(POLICY, open_vector(DRIFT, 4), [TARGET] * 4, seeds).returns
+    expected = alone([TARGET] * 4, seeds).returns
     assert evaluate(POLICY, DRIFT, TARGET, 4, seed=5) == expected
     assert evaluate(POLICY, DRIFT, TARGET, 4, seed=6) != expected
     assert len(evaluate(POLICY, DRIFT, TARGET)) == 20
-
-
-def test_several_targets_give_what_each_gives_alone() -> None:
     several = evaluate_many(POLICY, DRIFT, targets(3), 4)
     assert several == [evaluate(POLICY, DRIFT, target, 4) for target in targets(3)]
-    assert len({tuple(returns) for returns in several}) == 3
 
 
-def test_the_number_of_workers_and_rows_changes_nothing() -> None:
+def test_the_number_of_workers_and_rows_changes_nothing_and_progress_is_told() -> None:
     asked, seeds = targets(13), list(range(13))
-    expected = rollout(POLICY, open_vector(DRIFT, 4), asked, seeds, record=True)
+    expected = alone(asked, seeds, record=True)
     for workers, rows in ((0, 2), (1, 4), (2, 3)):
+        told: list[Progress] = []
         with Evaluator(POLICY, DRIFT, workers=workers, rows=rows) as evaluator:
-            assert evaluator.run(asked, seeds).returns == expected.returns
+            assert evaluator.run(asked, seeds, progress=told.append).returns == expected.returns
             assert evaluator.run(asked[:1], seeds[:1]).returns == expected.returns[:1], "fewer episodes than workers"
             again = evaluator.run(asked, seeds, record=True)
             assert again.dataset.fingerprint == expected.dataset.fingerprint, "an open evaluator has no memory"
+        evaluator.close()
+        with pytest.raises(ConfigError, match="This evaluator is closed; open a new one"):
+            evaluator.run([TARGET], [0])
+        assert [state.done for state in told] == sorted({state.done for state in told})
+        assert (told[-1].doing, told[-1].done, told[-1].total) == ("episodes", 13, 13)
+        assert told[-1].figures["steps"] == expected.steps
 
 
 def test_an_episode_ends_at_the_stop_in_a_worker_too() -> None:
@@ -132,7 +141,7 @@ def test_what_crashes_hangs_or_fails_once_is_run_again_and_the_log_says_why(
         Evaluator(POLICY, faulty, workers=1, timeout=timeout) as evaluator,
     ):
         returns = evaluator.run([TARGET] * 3, [0, 1, 2]).returns
-    assert returns == rollout(POLICY, open_vector(DRIFT, 3), [TARGET] * 3, [0, 1, 2]).returns
+    assert returns == alone([TARGET] * 3, [0, 1, 2]).returns
     assert f"The workers of task Drift are started again, 3 episodes are run again: {reason}" in caplog.text
 
 
@@ -155,26 +164,6 @@ def test_an_episode_is_given_up_after_three_faults_of_its_own(episodes: int, fau
     assert len(list(tmp_path.iterdir())) == faults
 
 
-def test_an_evaluator_works_on_after_an_episode_that_always_fails() -> None:
-    with Evaluator(POLICY, drift_task(Faulty("raise", seed=2)), workers=2) as evaluator:
-        with pytest.raises(EpisodeError, match=r"with seed 2 failed 3 times by itself.*the gripper is stuck"):
-            evaluator.run([TARGET] * 5, range(5))
-        assert (
-            evaluator.run([TARGET] * 2, [0, 1]).returns
-            == rollout(POLICY, open_vector(DRIFT, 2), [TARGET] * 2, [0, 1]).returns
-        )
-
-
-def test_an_interrupted_run_leaves_no_answers_behind() -> None:
-    def interrupt(state: Progress) -> None:
-        raise KeyboardInterrupt
-
-    with Evaluator(POLICY, DRIFT, workers=2, rows=2) as evaluator:
-        with pytest.raises(KeyboardInterrupt):
-            evaluator.run([TARGET] * 9, range(9), progress=interrupt)
-        assert evaluator.run([TARGET], [3]).returns == rollout(POLICY, open_vector(DRIFT, 1), [TARGET], [3]).returns
-
-
 def test_a_mistake_of_the_caller_is_told_and_not_repeated(caplog: pytest.LogCaptureFixture) -> None:
     one_cost = drift_task(limits=(1.0,), largest_costs=(1.0,))
     with pytest.raises(ConfigError, match=r"has 1 limit\(s\), but its environment gives costs of shape \(2,\)"):
@@ -187,13 +176,23 @@ def test_time_is_given_for_each_episode_side_by_side() -> None:
         assert evaluator.run([TARGET] * 4, range(4)).restarts == 0
 
 
+def test_an_evaluator_works_on_after_a_failure_and_after_an_interrupt() -> None:
+    def interrupt(state: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with Evaluator(POLICY, drift_task(Faulty("raise", seed=2)), workers=2, rows=2) as evaluator:
+        with pytest.raises(EpisodeError, match=r"with seed 2 failed 3 times by itself.*the gripper is stuck"):
+            evaluator.run([TARGET] * 5, range(5))
+        assert evaluator.run([TARGET] * 2, [0, 1]).returns == alone([TARGET] * 2, [0, 1]).returns
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.run([TARGET] * 9, range(3, 12), progress=interrupt)
+        assert evaluator.run([TARGET], [3]).returns == alone([TARGET], [3]).returns
+
+
 def test_a_worker_that_hangs_is_told_of_with_what_helps() -> None:
-    hanging = drift_task(Faulty("hang", seed=7))
     words = r"longer than 0\.5 s an episode; .* give a larger timeout, or workers = 0, which waits as long as it takes"
-    with (
-        Evaluator(POLICY, hanging, workers=1, timeout=0.5) as evaluator,
-        pytest.raises(EpisodeError, match=words),
-    ):
+    hanging = drift_task(Faulty("hang", seed=7))
+    with Evaluator(POLICY, hanging, workers=1, timeout=0.5) as evaluator, pytest.raises(EpisodeError, match=words):
         evaluator.run([TARGET], [7])
 
 
@@ -203,64 +202,46 @@ def test_workers_close_their_environments(tmp_path: Path, monkeypatch: pytest.Mo
     assert Path("closed").exists()
 
 
+def script(place: Path, text: str) -> subprocess.CompletedProcess[str]:
+    """Run a script, to the end of its standard output: its workers hold that too."""
+    (place / "script.py").write_text("import os, signal\nfrom acting import *\nfrom lifesafe.systems import *\n" + text)
+    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, place / "script.py"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=found, check=False)
+
+
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
-    """They hold its standard output, so that is at its end only when all of them have gone."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import os, signal\nfrom acting import drift_task, feedback, targets\nfrom lifesafe.systems import Evaluator\n"
+    done = script(
+        tmp_path,
         "if __name__ == '__main__':\n"
         "    evaluator = Evaluator(feedback(drift_task()), drift_task(), workers=2)\n"
         "    print(len(evaluator.run(targets(4), range(4)).returns), flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n",
     )
-    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=found, check=False)
     assert (done.stdout, done.returncode) == ("4\n", -signal.SIGKILL)
 
 
 def test_a_script_without_its_guard_is_told(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from acting import drift_task, feedback, targets\nfrom lifesafe.systems import evaluate_many\n"
-        "evaluate_many(feedback(drift_task()), drift_task(), targets(2), 1, workers=1)\n"
-    )
-    found = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, env=found, check=False)
+    done = script(tmp_path, "evaluate_many(feedback(drift_task()), drift_task(), targets(2), 1, workers=1)\n")
     assert done.returncode != 0
     assert 'must do so under `if __name__ == "__main__":`' in done.stderr
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"Cannot send this to a worker process.*or use workers = 0"):
-        Evaluator(POLICY, drift_task(lambda: None), workers=1)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_progress_is_told(workers: int) -> None:
-    told: list[Progress] = []
-    evaluate(POLICY, DRIFT, TARGET, 6, workers=workers, progress=told.append)
-    assert [state.done for state in told] == sorted({state.done for state in told})
-    assert (told[-1].doing, told[-1].done, told[-1].total) == ("episodes", 6, 6)
-    assert 6 <= told[-1].figures["steps"] <= 6 * DRIFT.horizon
-
-
-@pytest.mark.parametrize("settings", [{"workers": -1}, {"rows": 0}, {"timeout": 0.0}])
-def test_impossible_settings_are_refused(settings: dict[str, int]) -> None:
-    with pytest.raises(ConfigError, match="needs workers >= 0, rows >= 1 and timeout > 0"):
-        Evaluator(POLICY, DRIFT, **settings)
-
-
 @pytest.mark.parametrize(
-    ("stop_at", "message"),
+    ("settings", "message"),
     [
-        ([0.0, 1.0], "stop_at must be positive; got"),
-        ([1.0, 1.0, 1.0], "Got 3 numbers as stop_at for 2 costs; give one per cost"),
-        ("much", "stop_at must be a number"),
+        ({"workers": -1}, "needs workers >= 0, rows >= 1 and timeout > 0"),
+        ({"rows": 0}, "needs workers >= 0, rows >= 1 and timeout > 0"),
+        ({"timeout": 0.0}, "needs workers >= 0, rows >= 1 and timeout > 0"),
+        ({"stop_at": [0.0, 1.0]}, "stop_at must be positive; got"),
+        ({"stop_at": [1.0, 1.0, 1.0]}, "Got 3 numbers as stop_at for 2 costs; give one per cost"),
+        ({"stop_at": "much"}, "stop_at must be a number"),
+        ({"task": drift_task(lambda: None), "workers": 1}, r"Cannot send this to a worker process.*or use workers = 0"),
     ],
 )
-def test_an_impossible_stop_is_refused(stop_at: Any, message: str) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        Evaluator(POLICY, DRIFT, stop_at=stop_at)
+        Evaluator(**{"policy": POLICY, "task": DRIFT, **settings})
 
 
 def test_no_episode_and_no_target_are_refused() -> None:
@@ -270,12 +251,3 @@ def test_no_episode_and_no_target_are_refused() -> None:
         evaluate_many(POLICY, DRIFT, [])
     with pytest.raises(TrialError, match=r"The target Returns\(.*\) asks for 1 costs, the task has 2"):
         evaluate(POLICY, DRIFT, Returns(1.0, 1.0), workers=1)
-
-
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_closed_evaluator_says_so(workers: int) -> None:
-    evaluator = Evaluator(POLICY, DRIFT, workers=workers)
-    evaluator.close()
-    evaluator.close()
-    with pytest.raises(ConfigError, match="This evaluator is closed; open a new one"):
-        evaluator.run([TARGET], [0])

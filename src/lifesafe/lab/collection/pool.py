@@ -85,4 +85,5 @@ class EnvPool(Rows):
         """Return where each result belongs: environments in threads answer in any order."""
         place_of = np.empty(self.size, dtype=np.int64)
         place_of[rows] = np.arange(len(rows))
-        return place_of[info["env_id"]]
+        places: Int[np.ndarray, " m"] = place_of[info["env_id"]]
+        return places
