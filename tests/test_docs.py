@@ -141,7 +141,7 @@ def test_the_shell_commands_of_a_page_exist_with_their_options(path: Path) -> No
 @pytest.mark.parametrize("path", PAGES, ids=page_name)
 def test_the_names_and_files_that_a_page_mentions_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    for name in re.findall(r"`([a-z_]\w*(?:\.\w+)+)[`(]", text):
+    for name in re.findall(r"(?:`|^::: )([a-z_]\w*(?:\.\w+)+)(?:[`(]|$)", text, re.MULTILINE):
         if name.split(".")[0] in ROOMS and name not in OTHER:
             try:
                 resolve_name(name if name.startswith(("lifesafe.", "theorem1.")) else f"lifesafe.{name}")
