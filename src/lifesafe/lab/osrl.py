@@ -27,7 +27,7 @@ from lifesafe.data import Dataset
 from lifesafe.data.relabel import Relabeled
 from lifesafe.data.segments import Rows, Segments, held_out_transitions, returns_to_go
 from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
+from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.to_go import ToGoActor
 from lifesafe.returns import Returns
 
@@ -90,18 +90,13 @@ class OSRLCDTConfig:
     """Fraction of the episodes that is not trained on, to measure the likelihood on; 0 for none."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "context", "width", "layers", "heads"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("learning_rate", "clip", "temperature"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
-        for name in ("warmup", "weight_decay", "cost_weight", "relabeled", "degree"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
-        for name in ("dropout", "held_out"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1); got {getattr(self, name)}.")
+        check_settings(
+            self,
+            counts=("steps", "batch", "context", "width", "layers", "heads"),
+            positive=("learning_rate", "clip", "temperature"),
+            not_negative=("warmup", "weight_decay", "cost_weight", "relabeled", "degree"),
+            shares=("dropout", "held_out"),
+        )
         if self.width % self.heads:
             raise ConfigError(f"width must be a multiple of heads; got {self.width} and {self.heads}.")
 
@@ -245,12 +240,12 @@ class OSRLCDTActor(ToGoActor):
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = torch.arange(len(observations)) if rows is None else torch.from_numpy(rows)
-        kept, time = self._kept, torch.from_numpy(self._to_go.times)[chosen]
+        kept, time = self._kept, torch.from_numpy(self.times)[chosen]
         full = chosen[time >= self._context]
         for part in kept:
             part[full, :-1] = part[full, 1:].clone()
         place = time.clamp(max=self._context - 1)
-        kept.coming[chosen, place] = scaled(torch.from_numpy(self._to_go.returns)[chosen])
+        kept.coming[chosen, place] = scaled(torch.from_numpy(self.to_go)[chosen])
         kept.observations[chosen, place] = torch.tensor(observations, dtype=torch.float32)
         kept.actions[chosen, place] = 0.0
         kept.times[chosen, place] = time

@@ -11,7 +11,7 @@ from lifesafe.data.luck import Steps
 from lifesafe.errors import ConfigError
 from lifesafe.operation import LEVEL
 from lifesafe.policies import CDTConfig
-from lifesafe.policies.checkpoint import config_class, kind_of_config
+from lifesafe.policies.checkpoint import config_class, kind_of
 from lifesafe.policies.learner import LearnerConfig
 from lifesafe.preparation.logs import episode_returns, problem_from_logs
 from lifesafe.returns import Returns, per_cost
@@ -128,7 +128,7 @@ class Plan:
             "run": run,
             **({} if made is None else {"environment": made}),
             "search": to_plain(self.search),
-            "policy": {"kind": kind_of_config(self.method), "config": to_plain(self.method)},
+            "policy": {"kind": kind_of(self.method), "config": to_plain(self.method)},
         }
 
     @classmethod

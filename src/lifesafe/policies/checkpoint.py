@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -109,31 +109,18 @@ def policy_folder(directory: str | Path) -> Path:
     return inner if not (directory / MANIFEST).exists() and (inner / MANIFEST).exists() else directory
 
 
-def kind_of(policy: object) -> str:
-    """Return the name that a policy has in files.
+def kind_of(value: object) -> str:
+    """Return the name that a policy, or those trained with a config, have in files.
 
     Raises:
-        CheckpointError: If its class is not known.
+        CheckpointError: If the class is not known.
     """
-    return _name(policy, "policy")
-
-
-def kind_of_config(config: object) -> str:
-    """Return the name that policies trained with such a config have in files.
-
-    Raises:
-        CheckpointError: If its class is not known.
-    """
-    return _name(config, "config")
-
-
-def _name(value: object, part: Literal["policy", "config"]) -> str:
-    found = (type(value).__module__, type(value).__qualname__)
-    for name, kind in KINDS.items():
-        if found == (kind.module, getattr(kind, part)):
-            return name
+    module, name = type(value).__module__, type(value).__qualname__
+    for kind, known in KINDS.items():
+        if module == known.module and name in (known.policy, known.config):
+            return kind
     raise CheckpointError(
-        f"Policies of class {'.'.join(found)} cannot be saved yet: call lifesafe.policies.register with it first."
+        f"Policies of class {module}.{name} cannot be saved yet: call lifesafe.policies.register with it first."
     )
 
 

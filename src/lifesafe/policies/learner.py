@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
 
 from lifesafe.data import Dataset
+from lifesafe.errors import ConfigError
 from lifesafe.interfaces import Policy
 
 
@@ -83,6 +84,27 @@ class LearnerConfig(Protocol):
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> Learner:
         """Return a learner before its first step."""
         ...
+
+
+def check_settings(
+    config: object,
+    *,
+    counts: Iterable[str] = (),
+    positive: Iterable[str] = (),
+    not_negative: Iterable[str] = (),
+    shares: Iterable[str] = (),
+) -> None:
+    """Refuse settings, by name, that are smaller or larger than their kind can be; shares lie in [0, 1)."""
+    rules: tuple[tuple[Iterable[str], Callable[[float], bool], str], ...] = (
+        (counts, lambda value: value >= 1, "be at least 1"),
+        (positive, lambda value: value > 0, "be positive"),
+        (not_negative, lambda value: value >= 0, "not be negative"),
+        (shares, lambda value: 0 <= value < 1, "lie in [0, 1)"),
+    )
+    for names, holds, rule in rules:
+        for name in names:
+            if not holds(value := getattr(config, name)):
+                raise ConfigError(f"{name} must {rule}; got {value}.")
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

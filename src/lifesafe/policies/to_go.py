@@ -13,18 +13,18 @@ from lifesafe.errors import TrialError
 from lifesafe.returns import Returns, returns_array
 
 
-class ToGo:
-    """What is still to come in each of several episodes, and how many steps each has lasted.
+class ToGoActor:
+    """Keeps the account of several episodes, one per row; how to act is up to those who inherit it.
 
     After every step the reward and the costs it brought are taken off the target.
 
     Args:
-        targets: One per episode.
+        targets: One per row.
         costs: How many costs a target must have.
         clamped: Whether a cost-to-go stops at 0: data know none below, so a spent budget means "no more cost".
 
     Attributes:
-        returns: Reward and costs to come, a row per episode.
+        to_go: Reward and costs to come, by row.
         times: Steps done.
 
     Raises:
@@ -34,7 +34,7 @@ class ToGo:
     def __init__(self, targets: Sequence[Returns], costs: int, *, clamped: bool = False) -> None:
         self._costs = costs
         self._clamped = clamped
-        self.returns = self._checked(targets)
+        self.to_go = self._checked(targets)
         self.times = np.zeros(len(targets), dtype=np.int64)
 
     def observe(
@@ -43,18 +43,18 @@ class ToGo:
         costs: Float[np.ndarray, "m k"],
         rows: Int[np.ndarray, " m"] | None = None,
     ) -> None:
-        """Take off what one step of the named rows brought; of all rows unless named."""
+        """Take off what the last action of each named row earned and cost; of all rows unless named."""
         chosen = slice(None) if rows is None else rows
-        coming = self.returns[chosen]
+        coming = self.to_go[chosen]
         coming[:, 0] -= rewards
         coming[:, 1:] -= costs
         if self._clamped:
             np.maximum(coming[:, 1:], 0.0, out=coming[:, 1:])
-        self.returns[chosen] = coming
+        self.to_go[chosen] = coming
         self.times[chosen] += 1
 
     def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        """Begin an episode in each named row.
+        """Begin a new episode in each named row, with the target given for it.
 
         Raises:
             TrialError: If there is not one fitting target per row.
@@ -62,7 +62,7 @@ class ToGo:
         if len(targets) != len(rows):
             raise TrialError(f"Got {len(targets)} targets for {len(rows)} rows; give one target per row.")
         if len(rows):
-            self.returns[rows] = self._checked(targets)
+            self.to_go[rows] = self._checked(targets)
             self.times[rows] = 0
 
     def _checked(self, targets: Sequence[Returns]) -> Float[np.ndarray, "m r"]:
@@ -78,29 +78,3 @@ class ToGo:
 def seen_by_torch(observations: Float[np.ndarray, "m o"]) -> Float[Tensor, "m o"]:
     """Return observations as a tensor, without a copy where NumPy's memory may be shared."""
     return torch.from_numpy(np.require(observations, requirements=["C", "W"]))
-
-
-class ToGoActor:
-    """Keeps the account of every row; how to act is up to those who inherit it.
-
-    Args:
-        targets: One per row.
-        costs: How many costs a target must have.
-        clamped: Whether a cost-to-go stops at 0.
-    """
-
-    def __init__(self, targets: Sequence[Returns], costs: int, *, clamped: bool = False) -> None:
-        self._to_go = ToGo(targets, costs, clamped=clamped)
-
-    def observe(
-        self,
-        rewards: Float[np.ndarray, " m"],
-        costs: Float[np.ndarray, "m k"],
-        rows: Int[np.ndarray, " m"] | None = None,
-    ) -> None:
-        """Take note of what the last action of each named row earned and cost."""
-        self._to_go.observe(rewards, costs, rows)
-
-    def restart(self, targets: Sequence[Returns], rows: Int[np.ndarray, " m"]) -> None:
-        """Begin a new episode in each named row, with the target given for it."""
-        self._to_go.restart(targets, rows)

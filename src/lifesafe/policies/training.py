@@ -101,7 +101,8 @@ def train(
         files = TrainingDirectory(root / TRAINING, identity)
         with files.open():
             if (root / POLICY / MANIFEST).exists():
-                return _finished(root / POLICY, identity)
+                identity.check(read_manifest(root / POLICY).get("training"), root / POLICY)
+                return load(root / POLICY)
             check_free(root / POLICY)  # `save` would notice only after the training
             state = files.read()  # before the learner is built, which may take a while
             learner = config.build(dataset, seed=seed, device=device, compile=compile)
@@ -228,7 +229,7 @@ class _Training:
         self._files = files
         self._means = _Means()
         self._best = _Best()
-        self._clock = _Clock()
+        self._began = time.monotonic()  # that much earlier if it is resumed
         self._report = _Reporter(schedule.steps, report)
         self._saved_step = -1
         self._saved_at = time.monotonic()
@@ -253,7 +254,7 @@ class _Training:
             self._means = _Means(state.plain["averaged"], under("metrics", state.tensors))
             self._means.sums = {name: value.to(self._device) for name, value in self._means.sums.items()}
             self._best = _Best.from_parts(state.plain["best"], under("best", state.tensors), self._learner.policy())
-            self._clock = _Clock(state.plain["seconds"])
+            self._began = time.monotonic() - state.plain["seconds"]
             set_random_state(self._device, under("random", state.tensors))
         except (KeyError, ValueError, TypeError, RuntimeError) as error:
             raise CheckpointError(
@@ -261,6 +262,10 @@ class _Training:
                 " Train again into another directory."
             ) from error
         self.step = self._saved_step = state.step
+
+    def _seconds(self) -> float:
+        """Return how long the training took so far, before it was resumed included."""
+        return time.monotonic() - self._began
 
     def _is_over(self) -> bool:
         return self.step == self._schedule.steps or self._best.hopeless
@@ -279,7 +284,7 @@ class _Training:
                 ' for extreme values in the data ("lifesafe data check").'
             )
         if self.log is not None:
-            self.log.write(self.step, {**metrics, "seconds": round(self._clock.seconds, 3)})
+            self.log.write(self.step, {**metrics, "seconds": round(self._seconds(), 3)})
         if "held_out_nll" in metrics:
             note = self._best.measure(metrics["held_out_nll"], self.step, self._learner)
         return metrics, note
@@ -306,22 +311,11 @@ class _Training:
                     "learner": plain,
                     "averaged": self._means.count,
                     "best": self._best.plain(),
-                    "seconds": self._clock.seconds,
+                    "seconds": self._seconds(),
                 },
             )
         )
         self._saved_step, self._saved_at = self.step, time.monotonic()
-
-
-class _Clock:
-    """Seconds that a training took, those before it was resumed included."""
-
-    def __init__(self, before: float = 0.0) -> None:
-        self._start = time.monotonic() - before
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
 
 
 class _Reporter:
@@ -346,11 +340,6 @@ class _Reporter:
         seconds = now - self._marks[0][0]
         rate = {"steps_per_second": (step - self._marks[0][1]) / seconds} if seconds > 0 else {}
         self._callback(Progress("training", step, self._steps, note, self._metrics | rate))
-
-
-def _finished(path: Path, identity: Identity) -> StoredPolicy:
-    identity.check(read_manifest(path).get("training"), path)
-    return load(path)
 
 
 @contextlib.contextmanager

@@ -107,16 +107,8 @@ def study_policies(
 ) -> list[Alignment]:
     """Evaluate policies that were trained before, by `train`, in a life or in a suite, as `study` does with its own.
 
-    Args:
-        task: Where the policies act.
-        dataset: What they learned from; targets are laid out over it.
-        policies: Directories of policies, or of the trainings or lives that have them: one setting, several seeds.
-        directory: Where the results are kept.
-        rewards: Reward targets of the grid.
-        costs: Cost targets of the grid.
-        episodes: Episodes at each target.
-        workers: Processes that run episodes; with none, this one does.
-        evaluation_progress: Called with the seed of the training, the episodes done, and how many there are.
+    `policies` are directories of policies, or of the trainings or lives that have them: one setting, several seeds.
+    The other arguments are those of `study`.
 
     Raises:
         ConfigError: If a policy learned from other data, two have one seed or different settings, or the directory

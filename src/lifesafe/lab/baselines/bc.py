@@ -22,6 +22,7 @@ from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import GaussianActor, gaussian_log_density
 from lifesafe.lab.baselines.offline import OfflineLearner
 from lifesafe.lab.baselines.transitions import Batch, Transitions
+from lifesafe.policies.learner import check_settings
 
 _CHUNK = 8192
 
@@ -50,14 +51,13 @@ class BCConfig:
     """Fraction of the episodes that is not trained on, to measure the likelihood on; 0 for none."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "width", "depth"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not self.learning_rate > 0 or not self.slack >= 0 or not 0 <= self.held_out < 1:
-            raise ConfigError(
-                "learning_rate must be positive, slack not negative, held_out in [0, 1);"
-                f" got {self.learning_rate}, {self.slack} and {self.held_out}."
-            )
+        check_settings(
+            self,
+            counts=("steps", "batch", "width", "depth"),
+            positive=("learning_rate",),
+            not_negative=("slack",),
+            shares=("held_out",),
+        )
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> BCLearner:
         """Return a learner before its first step.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from lifesafe.data import Dataset
 from lifesafe.lab.baselines.markov import snapshot
+from lifesafe.lab.baselines.networks import mlp
 from lifesafe.lab.baselines.proposals import (
     LATENT_BOUND,
     ProposalConfig,
@@ -28,22 +29,18 @@ from lifesafe.lab.baselines.proposals import (
     ProposalPolicy,
 )
 from lifesafe.lab.baselines.transitions import Batch
-from lifesafe.policies.networks import mlp
 
 
 @dataclass(frozen=True, kw_only=True)
 class BCQLagConfig(ProposalConfig):
     """BCQ-Lag: the best of actions like the logged ones (Fujimoto et al. 2019), under Lagrange multipliers."""
 
+    as_published: ClassVar[Mapping[str, Any]] = {**ProposalConfig.as_published, "activation": "tanh"}
+
     perturbation: float = 0.05
     """How far an action may be moved away from the VAE's proposal."""
     activation: Literal["relu", "tanh"] = "relu"
     """Between the layers of the perturbation; OSRL has tanh."""
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what OSRL does."""
-        return super().osrl(**{"activation": "tanh", **settings})
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> BCQLagLearner:
         """Return a learner before its first step."""

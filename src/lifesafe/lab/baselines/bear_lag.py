@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -29,11 +29,19 @@ from lifesafe.lab.baselines.proposals import (
     ProposalPolicy,
 )
 from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.policies.learner import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class BEARLagConfig(ProposalConfig):
     """BEAR-Lag: an actor near the support of the logged actions (Kumar et al. 2019), under Lagrange multipliers."""
+
+    as_published: ClassVar[Mapping[str, Any]] = {
+        **ProposalConfig.as_published,
+        "steps": 300_000,
+        "most_weight": 5.0,
+        "warmup": 0.0,
+    }
 
     choices: int = 10
     """Actions sampled when acting, of which the best is taken. With 1 it is the mean, as in OSRL."""
@@ -54,16 +62,7 @@ class BEARLagConfig(ProposalConfig):
         super().__post_init__()
         if not 0 <= self.warmup <= 1:
             raise ConfigError(f"warmup must lie in [0, 1]; got {self.warmup}.")
-        if self.samples < 1 or not self.kernel_width > 0 or not self.discrepancy > 0:
-            raise ConfigError(
-                "samples must be at least 1, kernel_width and discrepancy positive;"
-                f" got {self.samples}, {self.kernel_width} and {self.discrepancy}."
-            )
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what OSRL does."""
-        return super().osrl(**{"steps": 300_000, "most_weight": 5.0, "warmup": 0.0, **settings})
+        check_settings(self, counts=("samples",), positive=("kernel_width", "discrepancy"))
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> BEARLagLearner:
         """Return a learner before its first step."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -24,13 +24,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss, soft
 
 from lifesafe.data import Dataset
 from lifesafe.data.segments import returns_to_go, steps_done
-from lifesafe.errors import ConfigError, DatasetError
+from lifesafe.errors import DatasetError
 from lifesafe.lab.baselines.estimates import careful, signs, squared_errors
 from lifesafe.lab.baselines.markov import MarkovPolicy, snapshot
-from lifesafe.lab.baselines.networks import Critics, GaussianActor, divergence
+from lifesafe.lab.baselines.networks import Critics, GaussianActor, divergence, mlp
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner
 from lifesafe.lab.baselines.transitions import Batch, Ends
-from lifesafe.policies.networks import mlp
+from lifesafe.policies.learner import check_settings
 
 _VAE_LOG_STD_RANGE = (-4.0, 15.0)
 _LOG_WEIGHT_RANGE = (-20.0, 5.0)
@@ -39,6 +39,17 @@ _LOG_WEIGHT_RANGE = (-20.0, 5.0)
 @dataclass(frozen=True, kw_only=True)
 class CCACConfig(OfflineConfig):
     """CCAC: actor and critics that are told how much cost may still come (Guo et al. 2025)."""
+
+    as_published: ClassVar[Mapping[str, Any]] = {
+        "steps": 400_000,
+        "reward_ends": "episodes",
+        "discounted_condition": False,
+        "scaled_condition": False,
+        "one_reference": True,
+        "positive_rewards": True,
+        "optimistic_costs": True,
+        "through_bounds": True,
+    }
 
     limits: tuple[float, ...] = ()
     """Not needed: it learns for all limits at once, and is told one when it acts."""
@@ -82,26 +93,7 @@ class CCACConfig(OfflineConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vae_width", "latent", "critics"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not 0 <= self.warmup < 1 or not self.decay >= 0:
-            raise ConfigError(f"warmup must lie in [0, 1), decay not be negative; got {self.warmup} and {self.decay}.")
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what the authors' code does."""
-        switches: dict[str, Any] = {
-            "steps": 400_000,
-            "reward_ends": "episodes",
-            "discounted_condition": False,
-            "scaled_condition": False,
-            "one_reference": True,
-            "positive_rewards": True,
-            "optimistic_costs": True,
-            "through_bounds": True,
-        }
-        return cls(**{**switches, **settings})
+        check_settings(self, counts=("vae_width", "latent", "critics"), not_negative=("decay",), shares=("warmup",))
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> CCACLearner:
         """Return a learner before its first step.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -23,16 +23,26 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from lifesafe.data import Dataset
-from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import Critics, GaussianActor, gaussian_log_density
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
 from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.policies.learner import check_settings
 
 
 @dataclass(frozen=True, kw_only=True)
 class COptiDICEConfig(OfflineConfig):
     """COptiDICE: imitation with the weights of the best distribution that keeps the limits (Lee et al. 2022)."""
+
+    as_published: ClassVar[Mapping[str, Any]] = {
+        "reward_ends": "episodes",
+        "cost_ends": "episodes",
+        "finite_limit": True,
+        "drawn_starts": False,
+        "exact_bound": False,
+        "binding": False,
+        "fitted": False,
+    }
 
     actor_rate: float = 1e-4
     """Step size of the actor."""
@@ -59,27 +69,7 @@ class COptiDICEConfig(OfflineConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.critics < 1:
-            raise ConfigError(f"critics must be at least 1; got {self.critics}.")
-        if not self.caution > 0 or not min(self.ball, self.jitter) >= 0:
-            raise ConfigError(
-                f"caution must be positive, ball and jitter not negative; got {self.caution}, {self.ball} and"
-                f" {self.jitter}."
-            )
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what OSRL does."""
-        switches: dict[str, Any] = {
-            "reward_ends": "episodes",
-            "cost_ends": "episodes",
-            "finite_limit": True,
-            "drawn_starts": False,
-            "exact_bound": False,
-            "binding": False,
-            "fitted": False,
-        }
-        return cls(**{**switches, **settings})
+        check_settings(self, counts=("critics",), positive=("caution",), not_negative=("ball", "jitter"))
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> COptiDICELearner:
         """Return a learner before its first step."""

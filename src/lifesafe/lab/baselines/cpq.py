@@ -14,19 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from lifesafe.data import Dataset
-from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines.estimates import careful, signs, squared_errors
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import ActionVAE, Critics, GaussianActor, divergence
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
 from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.policies.learner import check_settings
 
 _LOG_WEIGHT_RANGE = (-5.0, 5.0)
 
@@ -34,6 +34,16 @@ _LOG_WEIGHT_RANGE = (-5.0, 5.0)
 @dataclass(frozen=True, kw_only=True)
 class CPQConfig(OfflineConfig):
     """CPQ: cost critics that mistrust unknown actions, rewards that count only where costs keep their limits."""
+
+    as_published: ClassVar[Mapping[str, Any]] = {
+        "reward_ends": "episodes",
+        "cost_ends": "never",
+        "finite_limit": True,
+        "unknown": "quarter",
+        "conservative": False,
+        "squashed": False,
+        "optimistic_costs": True,
+    }
 
     actor_rate: float = 1e-4
     """Step size of the actor."""
@@ -70,25 +80,9 @@ class CPQConfig(OfflineConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("vae_width", "critics", "samples"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not 0 < self.known < 1 or not self.margin > 0:
-            raise ConfigError(f"known must lie in (0, 1), margin be positive; got {self.known} and {self.margin}.")
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what OSRL does."""
-        switches: dict[str, Any] = {
-            "reward_ends": "episodes",
-            "cost_ends": "never",
-            "finite_limit": True,
-            "unknown": "quarter",
-            "conservative": False,
-            "squashed": False,
-            "optimistic_costs": True,
-        }
-        return cls(**{**switches, **settings})
+        check_settings(
+            self, counts=("vae_width", "critics", "samples"), positive=("known", "margin"), shares=("known",)
+        )
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> CPQLearner:
         """Return a learner before its first step."""

@@ -74,7 +74,7 @@ class MarkovActor(ToGoActor):
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
         seen = torch.from_numpy(np.ascontiguousarray(observations, dtype=np.float32))
-        actions = self._policy.actions(seen, self._to_go.returns[chosen], self._to_go.times[chosen])
+        actions = self._policy.actions(seen, self.to_go[chosen], self.times[chosen])
         bounded: np.ndarray = actions.clamp(-1, 1).numpy()
         return bounded
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
@@ -12,10 +13,36 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss, relu
 
-from lifesafe.policies.networks import mlp
-
 M = TypeVar("M", bound=nn.Module)
 _LOG_2PI = math.log(2 * math.pi)
+
+
+def mlp(
+    inputs: int,
+    width: int,
+    depth: int,
+    outputs: int,
+    dropout: float = 0.0,
+    activation: type[nn.Module] = nn.ReLU,
+) -> nn.Sequential:
+    """Return a perceptron with `depth` hidden layers, each followed by dropout if there is any."""
+    sizes = [inputs, *[width] * depth]
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(sizes):
+        layers += [nn.Linear(before, after), activation()]
+        if dropout:
+            layers.append(nn.Dropout(dropout))
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], outputs))
+
+
+def perceptron(
+    inputs: Float[Tensor, "m i"], weights: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Float[Tensor, "m o"]:
+    """Return what a perceptron with these weights, each (inputs, outputs), says."""
+    hidden = torch.addmm(biases[0], inputs, weights[0])
+    for weight, bias in zip(weights[1:], biases[1:], strict=True):
+        hidden = torch.addmm(bias, hidden.relu_(), weight)
+    return hidden
 
 
 class Critics(nn.Module):
@@ -51,7 +78,7 @@ class Critics(nn.Module):
         first = self.first.weight.view(members, -1, inputs.shape[1]).transpose(1, 2)
         weights = zip(*(layer.unbind() for layer in (first, *self.weights)), strict=True)
         biases = zip(*(layer.unbind() for layer in (self.first.bias.view(members, 1, -1), *self.biases)), strict=True)
-        return torch.stack([_perceptron(inputs, *member) for member in zip(weights, biases, strict=True)])
+        return torch.stack([perceptron(inputs, *member) for member in zip(weights, biases, strict=True)])
 
 
 class GaussianActor(nn.Module):
@@ -124,15 +151,6 @@ def follow(target: nn.Module, network: nn.Module, rate: float) -> None:
     """Move a target network a little towards the network it follows."""
     for slow, fast in zip(target.parameters(), network.parameters(), strict=True):
         slow.lerp_(fast, rate)
-
-
-def _perceptron(
-    inputs: Float[Tensor, "m i"], weights: tuple[Tensor, ...], biases: tuple[Tensor, ...]
-) -> Float[Tensor, "m 1"]:
-    hidden = torch.addmm(biases[0], inputs, weights[0])
-    for weight, bias in zip(weights[1:], biases[1:], strict=True):
-        hidden = torch.addmm(bias, hidden.relu_(), weight)
-    return hidden
 
 
 def _uniform(shape: tuple[int, ...], inputs: int) -> nn.Parameter:

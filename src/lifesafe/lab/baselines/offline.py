@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,12 +19,15 @@ from lifesafe.lab.baselines.estimates import critic_limits
 from lifesafe.lab.baselines.networks import follow, target_of
 from lifesafe.lab.baselines.transitions import Batch, Ends, Transitions
 from lifesafe.policies.device import keep_freed_memory
-from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
+from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfflineConfig:
     """Settings that all of these methods have; values as in the appendix of Wachi et al. 2025 and in OSRL."""
+
+    as_published: ClassVar[Mapping[str, Any]]
+    """Settings in which the published code departs from the paper."""
 
     limits: tuple[float, ...]
     """What an episode may cost, one number per cost."""
@@ -50,12 +53,8 @@ class OfflineConfig:
     """Whether limits are discounted over the horizon only, as in OSRL, whose cost critics look beyond it."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "width", "depth"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in self._positive():
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
+        rates = [name for name in self.__dataclass_fields__ if name.endswith("_rate")]
+        check_settings(self, counts=("steps", "batch", "width", "depth"), positive=("reward_scale", *rates))
         if not 0 < self.discount < 1:
             raise ConfigError(f"discount must lie between 0 and 1; got {self.discount}.")
         if any(not limit >= 0 for limit in self.limits):
@@ -63,9 +62,10 @@ class OfflineConfig:
         if self.horizon is not None and self.horizon < 1:
             raise ConfigError(f"horizon must be at least 1; got {self.horizon}.")
 
-    def _positive(self) -> tuple[str, ...]:
-        """Return the names of the settings that must be positive."""
-        return ("reward_scale", *(name for name in self.__dataclass_fields__ if name.endswith("_rate")))
+    @classmethod
+    def osrl(cls, **settings: Any) -> Self:
+        """Return the settings with which the method computes what its published code does; changes by keyword."""
+        return cls(**{**cls.as_published, **settings})
 
     def critic_limits(self, dataset: Dataset) -> tuple[float, ...]:
         """Return what discounted cost critics are compared with.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from lifesafe.lab.baselines.markov import MarkovPolicy
 from lifesafe.lab.baselines.networks import ActionVAE, Critics
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
 from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.policies.learner import check_settings
 
 LATENT_BOUND = 0.5
 """Actions are decoded from the middle of the VAE's prior."""
@@ -42,6 +43,18 @@ _MOMENTS = 64
 @dataclass(frozen=True, kw_only=True)
 class ProposalConfig(OfflineConfig):
     """Settings of Q-learning among proposed actions."""
+
+    as_published: ClassVar[Mapping[str, Any]] = {
+        "reward_ends": "episodes",
+        "cost_ends": "never",
+        "finite_limit": True,
+        "critics": 4,
+        "choices": 1,
+        "optimistic_costs": True,
+        "costliest": True,
+        "rescaled": False,
+        "one_sided": True,
+    }
 
     actor_rate: float = 1e-3
     """Step size of the actor."""
@@ -78,25 +91,7 @@ class ProposalConfig(OfflineConfig):
         super().__post_init__()
         if self.critics < 2 or self.critics % 2:
             raise ConfigError(f"critics must be an even number; got {self.critics}.")
-        for name in ("proposals", "choices", "vae_width"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-
-    @classmethod
-    def osrl(cls, **settings: Any) -> Self:
-        """Return the settings with which it computes what OSRL does."""
-        switches: dict[str, Any] = {
-            "reward_ends": "episodes",
-            "cost_ends": "never",
-            "finite_limit": True,
-            "critics": 4,
-            "choices": 1,
-            "optimistic_costs": True,
-            "costliest": True,
-            "rescaled": False,
-            "one_sided": True,
-        }
-        return cls(**{**switches, **settings})
+        check_settings(self, counts=("proposals", "choices", "vae_width"))
 
 
 class ProposalNetworks(nn.Module, ABC):

@@ -26,10 +26,9 @@ from torch import Tensor, nn
 from lifesafe._random import integer
 from lifesafe.data import Dataset
 from lifesafe.data.segments import held_out_transitions, returns_to_go, steps_done
-from lifesafe.errors import ConfigError
+from lifesafe.lab.baselines.networks import gaussian_log_density, mlp, perceptron
 from lifesafe.policies.export import Exportable
-from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
-from lifesafe.policies.networks import gaussian_nll, mlp
+from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.scaling import Scaling
 from lifesafe.policies.to_go import ToGoActor, seen_by_torch
 from lifesafe.returns import Returns
@@ -62,17 +61,13 @@ class RvSConfig:
     """Fraction of the episodes that is not trained on, to measure the likelihood on; 0 for none."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "width", "depth"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        if not self.learning_rate > 0 or not self.weight_decay >= 0:
-            raise ConfigError(
-                "learning_rate must be positive and weight_decay not negative;"
-                f" got {self.learning_rate} and {self.weight_decay}."
-            )
-        for name in ("dropout", "held_out"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1); got {getattr(self, name)}.")
+        check_settings(
+            self,
+            counts=("steps", "batch", "width", "depth"),
+            positive=("learning_rate",),
+            not_negative=("weight_decay",),
+            shares=("dropout", "held_out"),
+        )
 
     def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> RvSLearner:
         """Return a learner before its first step."""
@@ -197,7 +192,9 @@ class RvSActor(ToGoActor):
 
     def __init__(self, network: RvSNetwork, inputs: Inputs, targets: Sequence[Returns]) -> None:
         super().__init__(targets, len(inputs.least) - 1)
-        self._network = network
+        linear = [layer for layer in network.layers if isinstance(layer, nn.Linear)]
+        # Weights alone: for one row, calling modules takes as long as the work that they do.
+        self._weights, self._biases = [layer.weight.t() for layer in linear], [layer.bias for layer in linear]
         self._inputs = inputs
 
     @torch.inference_mode()
@@ -205,9 +202,9 @@ class RvSActor(ToGoActor):
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
-        to_go, times = self._to_go.returns[chosen], self._to_go.times[chosen]
+        to_go, times = self.to_go[chosen], self.times[chosen]
         inputs = self._inputs(seen_by_torch(observations), torch.from_numpy(to_go), torch.from_numpy(times))
-        means: np.ndarray = self._network(inputs).numpy()
+        means: np.ndarray = perceptron(inputs, self._weights, self._biases).tanh_().numpy()
         return means
 
 
@@ -290,7 +287,8 @@ class RvSLearner:
         inputs, actions = (column.index_select(0, rows) for column in self._columns)
         means = self._means(inputs)
         squared_error = (means.detach() - actions).square().mean(-1)
-        return gaussian_nll(means, self._network.log_stds, actions), squared_error
+        log_density = gaussian_log_density(actions, means, self._network.log_stds.exp().expand_as(means))
+        return -log_density / actions.shape[1], squared_error
 
 
 def _set_spread(network: RvSNetwork, actions: Float[np.ndarray, "n a"]) -> None:

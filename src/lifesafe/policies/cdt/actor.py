@@ -44,8 +44,8 @@ class CDTActor(ToGoActor):
         self, observations: Float[np.ndarray, "m o"], rows: Int[np.ndarray, " m"] | None = None
     ) -> Float[np.ndarray, "m a"]:
         chosen = slice(None) if rows is None else rows
-        times = self._to_go.times[chosen]
-        coming = torch.from_numpy(self._to_go.returns[chosen])
+        times = self.times[chosen]
+        coming = torch.from_numpy(self.to_go[chosen])
         if not len(times):
             return np.zeros((0, self._actions.shape[1]), dtype=np.float32)
         seen, coming = self._scaling(seen_by_torch(observations), coming)

@@ -39,7 +39,7 @@ from lifesafe.policies.cdt.batches import Batch, Sampler, Table
 from lifesafe.policies.cdt.network import CDTNetwork, Drop, Dropout, Gaussian, Sizes, TorchDropout
 from lifesafe.policies.device import keep_freed_memory
 from lifesafe.policies.export.steps import Exportable, stream_step
-from lifesafe.policies.learner import load_optimizer_tensors, optimizer_tensors, prefixed, under
+from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.scaling import Scaling, typical_costs
 from lifesafe.returns import Returns
 
@@ -90,18 +90,13 @@ class CDTConfig:
     """Bounds on the logarithm of the deviation of an action."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch", "segment", "context", "width", "layers", "heads"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1; got {getattr(self, name)}.")
-        for name in ("dropout", "held_out", "average"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} must lie in [0, 1); got {getattr(self, name)}.")
-        for name in ("learning_rate", "clip"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be positive; got {getattr(self, name)}.")
-        for name in ("final_learning_rate", "warmup", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise ConfigError(f"{name} must not be negative; got {getattr(self, name)}.")
+        check_settings(
+            self,
+            counts=("steps", "batch", "segment", "context", "width", "layers", "heads"),
+            positive=("learning_rate", "clip"),
+            not_negative=("final_learning_rate", "warmup", "weight_decay"),
+            shares=("dropout", "held_out", "average"),
+        )
         if self.width % self.heads:
             raise ConfigError(f"width must be a multiple of heads; got {self.width} and {self.heads}.")
         if not self.log_std_bounds[0] < self.log_std_bounds[1]:
@@ -290,7 +285,7 @@ def episode_weights(
     """Return the weight with which each episode is drawn, given the typical costs of the data."""
     if config.sampling == "even":
         return lengths.astype(np.float64)
-    weights: np.ndarray = lengths / (1.0 + (np.maximum(costs, 0.0) / typical).mean(axis=1))
+    weights: np.ndarray = lengths / (1.0 + (costs / typical).mean(axis=1))
     return weights
 
 

@@ -27,10 +27,11 @@ def onnx_bytes(exportable: Exportable) -> bytes:
         DependencyError: If a package is missing.
     """
     checker = require_onnx("onnx").checker
-    arguments = example(exportable, rows=2)
+    arguments = _beginning(exportable, rows=2)
     with torch.inference_mode():
         exportable.step(*arguments)
-    rows = torch.export.Dim("rows")
+    rows = {0: torch.export.Dim("rows")}
+    state = tuple(rows for _ in exportable.state)  # one parameter of the step
     try:
         with _quiet():
             program = torch.onnx.export(
@@ -41,7 +42,7 @@ def onnx_bytes(exportable: Exportable) -> bytes:
                 opset_version=OPSET,
                 input_names=[*INPUTS, *exportable.state],
                 output_names=["action", *(f"new_{name}" for name in exportable.state)],
-                dynamic_shapes=_by_parameter(exportable, {0: rows}),
+                dynamic_shapes=(*(rows for _ in INPUTS), *((state,) if state else ())),
             )
     except torch.onnx.OnnxExporterError as error:
         reason = str(error.__cause__ or error).partition("\n")[0]
@@ -59,7 +60,7 @@ def require_onnx(package: str) -> Any:
     return require(package, name=PACKAGES[package], extra="export", user="Exporting a policy")
 
 
-def example(exportable: Exportable, rows: int) -> tuple[torch.Tensor, ...]:
+def _beginning(exportable: Exportable, rows: int) -> tuple[torch.Tensor, ...]:
     """Return arguments of the step at the start of an episode."""
     scaling = exportable.scaling
     return (
@@ -69,12 +70,6 @@ def example(exportable: Exportable, rows: int) -> tuple[torch.Tensor, ...]:
         torch.zeros(rows, dtype=torch.int64),
         *(torch.zeros(rows, *shape) for shape in exportable.state.values()),
     )
-
-
-def _by_parameter(exportable: Exportable, axes: dict[int, Any]) -> tuple[Any, ...]:
-    """Return the same axes for every argument; those of the state are one parameter."""
-    state = tuple(axes for _ in exportable.state)
-    return (*(axes for _ in INPUTS), *((state,) if state else ()))
 
 
 def _forget_origin(model: Any) -> None:

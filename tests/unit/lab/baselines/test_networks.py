@@ -1,8 +1,15 @@
-"""What only one kind of device would run."""
+"""Perceptrons and critics."""
 
 import torch
+from torch import nn
 
-from lifesafe.lab.baselines.networks import Critics
+from lifesafe.lab.baselines.networks import Critics, mlp
+
+
+def test_dropout_follows_every_hidden_layer() -> None:
+    layers = mlp(3, 8, 2, 4, dropout=0.5)
+    assert [type(layer) for layer in layers] == 2 * [nn.Linear, nn.ReLU, nn.Dropout] + [nn.Linear]
+    assert not any(isinstance(layer, nn.Dropout) for layer in mlp(3, 8, 3, 4))
 
 
 def test_critics_say_the_same_at_once_as_in_turn_and_learn_the_same() -> None:
