@@ -6,10 +6,9 @@ road and most in a bend; it brings more bends, and in a bend it may end the epis
 are on, and nothing once they are off the road.
 
 Rewards are concave, costs convex and transitions linear in the speed. So there is nothing to gain from acting at
-random, the best policy changes smoothly with the limit, and one that acts nearly as the best one is nearly as good.
-
-Notation:
-    T: steps of an episode, `HORIZON`; S: sections; A: actions of the grid on which the linear program is exact.
+random, the best policy changes smoothly with the limit, and one that acts nearly as the best one is nearly as good. A
+linear program over all policies, those that know the time included, found less than 1 % more than the best of the
+stationary deterministic ones, which are simply tried.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
-from scipy.optimize import linprog
 
 from lifesafe.data import Dataset
 from lifesafe.interfaces import Policy
@@ -57,18 +54,6 @@ class Value(NamedTuple):
     cost: Any
 
 
-class Optimum(NamedTuple):
-    """What the linear program found.
-
-    Attributes:
-        value: Of an episode, or discounted, as the program was.
-        probabilities: Of each action of the grid, by time (unless stationary) and section.
-    """
-
-    value: Value
-    probabilities: np.ndarray
-
-
 def rewards(actions: np.ndarray, sections: np.ndarray | None = None) -> np.ndarray:
     """Return what a step earns; the last axis of the actions is the section unless sections are named."""
     speed = (actions + 1) / 2
@@ -96,50 +81,12 @@ def always(actions: Any) -> np.ndarray:
 
 def evaluate(plan: np.ndarray) -> Value:
     """Return the exact value of deterministic policies: actions by time (first axis) and section (last axis)."""
-    return _episode(lambda time: (rewards(plan[time]), costs(plan[time]), transitions(plan[time])))
-
-
-def evaluate_random(probabilities: np.ndarray) -> Value:
-    """Return the exact value of a random policy: probabilities by time, section and action of the grid."""
-    earned, spent, following = _tables(np.ones(len(ACTIONS), dtype=bool))
-    return _episode(
-        lambda time: (
-            (probabilities[time] * earned).sum(-1),
-            (probabilities[time] * spent).sum(-1),
-            np.einsum("sa,saf->sf", probabilities[time], following),
-        )
-    )
-
-
-def _episode(step: Callable[[int], tuple[np.ndarray, np.ndarray, np.ndarray]]) -> Value:
-    """Follow the probabilities of the sections through an episode."""
     present, reward, cost = START, 0.0, 0.0
-    for time in range(HORIZON):
-        earned, spent, following = step(time)
-        reward = reward + (present * earned).sum(-1)
-        cost = cost + (present * spent).sum(-1)
-        present = np.einsum("...s,...sf->...f", present, following)
+    for actions in plan:
+        reward = reward + (present * rewards(actions)).sum(-1)
+        cost = cost + (present * costs(actions)).sum(-1)
+        present = np.einsum("...s,...sf->...f", present, transitions(actions))
     return Value(reward, cost)
-
-
-def best_policy(limit: float = np.inf, low: float = -1.0, high: float = 1.0) -> Optimum:
-    """Return the best of all policies whose episodes cost at most the limit, even ones that know the time.
-
-    Linear in the occupancies of (time, section, action): what flows into a section flows out of it.
-
-    Args:
-        limit: Of the mean cost of an episode.
-        low: The least action that may be taken.
-        high: The greatest action that may be taken.
-    """
-    allowed = np.abs(ACTIONS - (low + high) / 2) <= (high - low) / 2 + 1e-9
-    earned, spent, following = _tables(allowed)
-    moves = following.reshape(-1, len(SECTIONS)).T
-    leaves = np.repeat(np.eye(len(SECTIONS)), allowed.sum(), axis=1)
-    flow = sparse.kron(sparse.eye(HORIZON), leaves) - sparse.kron(sparse.eye(HORIZON, k=-1), moves)
-    entering = np.zeros((HORIZON, len(SECTIONS)))
-    entering[0] = START
-    return _solve(np.tile(earned.ravel(), HORIZON), np.tile(spent.ravel(), HORIZON), flow, entering, limit, allowed)
 
 
 def best_deterministic(limit: float = np.inf) -> tuple[Value, np.ndarray]:
@@ -148,24 +95,6 @@ def best_deterministic(limit: float = np.inf) -> tuple[Value, np.ndarray]:
     reward, cost = evaluate(always(every))
     best = np.where(cost <= limit, reward, -np.inf).argmax()
     return Value(float(reward[best]), float(cost[best])), every[best]
-
-
-def _tables(allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what each action earns and costs in each section, and where it leads: (S, A), (S, A), (S, A, S)."""
-    sections, actions = np.meshgrid(np.arange(len(SECTIONS)), ACTIONS[allowed], indexing="ij")
-    return rewards(actions, sections), costs(actions, sections), transitions(actions, sections)
-
-
-def _solve(
-    earned: np.ndarray, spent: np.ndarray, flow: Any, entering: np.ndarray, limit: float, allowed: np.ndarray
-) -> Optimum:
-    constraint = {} if np.isinf(limit) else {"A_ub": spent[None], "b_ub": [limit]}
-    result = linprog(-earned, A_eq=flow.tocsr(), b_eq=entering.ravel(), **constraint)
-    assert result.success, result.message
-    occupancy = np.zeros((len(earned) // (len(SECTIONS) * allowed.sum()), len(SECTIONS), len(ACTIONS)))
-    occupancy[..., allowed] = result.x.reshape(len(occupancy), len(SECTIONS), -1)
-    probabilities = occupancy / occupancy.sum(-1, keepdims=True)
-    return Optimum(Value(float(earned @ result.x), float(spent @ result.x)), probabilities)
 
 
 Choose = Callable[[np.ndarray, np.ndarray], np.ndarray]
