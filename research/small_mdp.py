@@ -31,6 +31,7 @@ class Path(NamedTuple):
 
 
 def random_mdp(seed: int, *, horizon: int = 3, outcomes: int = 2, units: tuple[int, ...] = (2, 1)) -> LatticeMDP:
+    """Return an MDP of two states and three actions, drawn by a seed."""
     rng = np.random.default_rng(seed)
     states, actions = 2, 3
     return LatticeMDP(
@@ -43,6 +44,7 @@ def random_mdp(seed: int, *, horizon: int = 3, outcomes: int = 2, units: tuple[i
 
 
 def random_behavior(mdp: LatticeMDP, seed: int) -> np.ndarray:
+    """Return probabilities of the actions, by time and state."""
     return np.random.default_rng([seed, 1]).dirichlet(2 * np.ones(mdp.actions), (mdp.horizon, mdp.states))
 
 
@@ -52,6 +54,7 @@ def paths(mdp: LatticeMDP, choose: Choose) -> list[Path]:
 
 
 def behaving(behavior: np.ndarray) -> Choose:
+    """Return how a policy chooses that knows time and state alone."""
     return lambda time, state, earned: behavior[time, state]
 
 
