@@ -2,8 +2,13 @@
 
 A mutant is one small change: a comparison that is turned or loosened, an operator or a constant that is exchanged, a
 condition that is negated, a value that is not returned. Docstrings, messages, annotations and imports are left alone. A
-mutant is *noticed* if a test fails, or if the tests take far longer than they did. Tests of the changed module run
-first. Survivors are listed, to be read: some mutants change nothing.
+mutant is *noticed* if a test fails, or if the tests take far longer than they did.
+
+First all tests run once, and this file, as a plugin of pytest, writes down which functions each of them calls. A mutant
+then meets the tests of its module and those that call the changed function, the quick ones first; a line outside of
+functions meets all tests. Results are written after every mutant, so a run may be ended at any time. Survivors are
+listed, to be read: some mutants change nothing. Whoever finds one writes the reason into the results as "equivalent";
+later runs keep it.
 
     .venv/bin/python benchmarks/mutation.py --mutants 200 --processes 2
 """
@@ -18,17 +23,27 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("safety", "journal", "operation")
 RESULT = ROOT / "benchmarks" / "results" / "mutation.json"
-REST = ("tests/unit/safety", "tests/unit/journal", "tests/unit/operation", "tests/properties", "tests/contracts")
-PATIENCE = 600.0  # seconds for all tests of one mutant; they take a tenth of it
+TESTS = (
+    *(f"tests/unit/{room}" for room in (*ROOMS, "preparation")),
+    *("tests/properties", "tests/formats", "tests/contracts/test_three_doors.py"),
+)
+PATIENCE = 900.0  # seconds for the tests of one mutant; they take a tenth of it
 
 _TURNED = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -108,31 +123,136 @@ def _changed(node: ast.AST) -> str | None:
     return ast.unparse(node)
 
 
-def noticed_by(mutant: Mutant) -> str | None:
+def function_of(tree: ast.AST, line: int, around: str = "") -> str | None:
+    """Return the qualified name of the innermost function around a line; none outside of functions."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.lineno <= line <= (node.end_lineno or 0):
+            name, is_class = f"{around}{node.name}", isinstance(node, ast.ClassDef)
+            inner = function_of(node, line, f"{name}." if is_class else f"{name}.<locals>.")
+            return inner if inner is not None or is_class else name
+    return None
+
+
+def tests_for(mutant: Mutant, reach: list[dict[str, Any]]) -> list[str]:
+    """Return the tests that may notice a mutant, file by file: those of its module, then the quick ones."""
+    module = Path(mutant.file)
+    own, place = (
+        f"tests/unit/{module.parent.name}/test_{module.stem}.py",
+        function_of(ast.parse((ROOT / module).read_text()), mutant.line),
+    )
+    called = f"{mutant.file}:{place}"
+    chosen = [each for each in reach if place is None or called in each["calls"] or each["file"] == own]
+    if all(called not in each["calls"] for each in chosen):  # only called in other processes, if at all
+        chosen = reach
+    seconds: dict[str, float] = {}
+    for each in chosen:
+        seconds[each["file"]] = seconds.get(each["file"], 0.0) + each["seconds"]
+    chosen = sorted(
+        chosen, key=lambda each: (each["file"] != own, seconds[each["file"]], each["file"], each["seconds"])
+    )
+    return [each["test"] for each in chosen]
+
+
+def noticed_by(mutant: Mutant, reach: list[dict[str, Any]]) -> str | None:
     """Return the first test that fails with a mutant; none if all pass."""
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "src"
         _link_tree(ROOT / "src" / "lifesafe", source / "lifesafe", ROOT / mutant.file)
-        changed = source / Path(mutant.file).relative_to("src")
-        changed.write_text(mutant.source)
-        module = Path(mutant.file)
-        own = ROOT / "tests" / "unit" / module.parent.name / f"test_{module.stem}.py"
-        first = [str(own)] if own.exists() else []
-        environment = os.environ | {"PYTHONPATH": str(source), "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        for tests in (first, list(REST)):
-            if not tests:
-                continue
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-            try:
-                done = subprocess.run(
-                    command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-                )
-            except subprocess.TimeoutExpired:
-                return "took too long"
-            if done.returncode != 0:
-                lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-                return lines[0][:200] if lines else f"exit code {done.returncode}"
-    return None
+        (source / Path(mutant.file).relative_to("src")).write_text(mutant.source)
+        tests, wanted = tests_for(mutant, reach), Path(place) / "tests.json"
+        wanted.write_text(json.dumps(tests))
+        try:
+            done = _pytest(source, list(dict.fromkeys(test.partition("::")[0] for test in tests)), WANTED=wanted)
+        except subprocess.TimeoutExpired:
+            return "took too long"
+        if done.returncode == 0:
+            return None
+        lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return lines[0][:200] if lines else f"exit code {done.returncode}"
+
+
+def reached(seconds: float = 3600.0) -> list[dict[str, Any]]:
+    """Run all tests of the heart and return for each what it calls of the heart, and how long it takes."""
+    with tempfile.TemporaryDirectory() as place:
+        found = Path(place) / "calls.json"
+        done = _pytest(ROOT / "src", list(TESTS), seconds, CALLS=found)
+        if done.returncode != 0:
+            raise SystemExit(f"The tests fail without any mutant:\n{done.stdout[-3000:]}")
+        rows: list[dict[str, Any]] = json.loads(found.read_text())
+        return rows
+
+
+def _pytest(
+    source: Path, tests: list[str], seconds: float = PATIENCE, **settings: Path
+) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{Path(__file__).parent}", "CI": "1"}
+    environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment |= {f"MUTATION_{name}": str(path) for name, path in settings.items()}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "mutation", *tests]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+# --- the plugin of pytest
+
+_calls: dict[str, set[str]] = {}
+_rows: list[dict[str, Any]] = []
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the wanted tests only, in their order."""
+    if "MUTATION_WANTED" in os.environ:
+        names = json.loads(Path(os.environ["MUTATION_WANTED"]).read_text())
+        place = {name: i for i, name in enumerate(names)}
+        items[:] = sorted((item for item in items if item.nodeid in place), key=lambda item: place[item.nodeid])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note what fixtures call: all tests of a file may rest on it."""
+    with _noted(item.nodeid.partition("::")[0]):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Note what a test calls, and how long it takes."""
+    began = time.perf_counter()
+    with _noted(item.nodeid):
+        result = yield
+    _rows.append({"test": item.nodeid, "seconds": time.perf_counter() - began})
+    return result
+
+
+def pytest_sessionfinish() -> None:
+    """Write down what was noted."""
+    if "MUTATION_CALLS" in os.environ:
+        for row in _rows:
+            row["file"] = row["test"].partition("::")[0]
+            row["calls"] = sorted(_calls.get(row["test"], set()) | _calls.get(row["file"], set()))
+        Path(os.environ["MUTATION_CALLS"]).write_text(json.dumps(_rows))
+
+
+@contextmanager
+def _noted(name: str) -> Iterator[None]:
+    """Note the functions of the heart that are called meanwhile."""
+    calls, rooms = _calls.setdefault(name, set()), tuple(f"{ROOT}/src/lifesafe/{room}/" for room in ROOMS)
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if frame.f_code.co_filename.startswith(rooms):
+            calls.add(f"{Path(frame.f_code.co_filename).relative_to(ROOT)}:{frame.f_code.co_qualname}")
+
+    is_wanted = "MUTATION_CALLS" in os.environ
+    if is_wanted:
+        threading.settrace(note)
+        sys.settrace(note)
+    try:
+        yield
+    finally:
+        if is_wanted:
+            sys.settrace(None)
+            threading.settrace(None)
 
 
 def _link_tree(source: Path, target: Path, changed: Path) -> None:
@@ -154,25 +274,37 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="decides which (0)")
     parser.add_argument("--processes", type=int, default=2, help="how many at once (2)")
     parser.add_argument("--out", type=Path, default=RESULT, help="file of the results")
+    parser.add_argument("--reach", type=Path, help="file of what each test calls, made if it is missing")
     options = parser.parse_args()
+    if options.reach is not None and options.reach.exists():
+        reach = json.loads(options.reach.read_text())
+    else:
+        reach = reached()
+        if options.reach is not None:
+            options.reach.write_text(json.dumps(reach))
     files = [file for room in ROOMS for file in sorted((ROOT / "src" / "lifesafe" / room).glob("*.py"))]
     lines: dict[tuple[str, int], list[Mutant]] = {}
     for mutant in (each for file in files for each in mutants(file)):
         lines.setdefault((mutant.file, mutant.line), []).append(mutant)
-    rng = random.Random(options.seed)
-    chosen = [rng.choice(lines[place]) for place in rng.sample(sorted(lines), options.mutants)]
-    began, survived, rows = time.monotonic(), 0, []
+    rng, places = random.Random(options.seed), sorted(lines)
+    rng.shuffle(places)
+    chosen = [rng.choice(lines[place]) for place in places[: options.mutants]]
+    before = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
+    known = {(row["file"], row["was"], row["became"]): row["equivalent"] for row in before if "equivalent" in row}
+    began, rows = time.monotonic(), []
     with ThreadPoolExecutor(options.processes) as pool:
-        for number, (mutant, found) in enumerate(zip(chosen, pool.map(noticed_by, chosen), strict=True), start=1):
-            survived += found is None
-            rows.append(
-                {name: value for name, value in asdict(mutant).items() if name != "source"} | {"noticed": found}
-            )
+        results = pool.map(lambda mutant: noticed_by(mutant, reach), chosen)
+        for number, (mutant, found) in enumerate(zip(chosen, results, strict=True), start=1):
+            row = {name: value for name, value in asdict(mutant).items() if name != "source"} | {"noticed": found}
+            if found is None and (reason := known.get((mutant.file, mutant.was, mutant.became))):
+                row["equivalent"] = reason
+            rows.append(row)
+            noticed, same = sum(row["noticed"] is not None for row in rows), sum("equivalent" in row for row in rows)
+            document = {"mutants": number, "seed": options.seed, "noticed": noticed, "equivalent": same, "rows": rows}
+            options.out.write_text(json.dumps(document, indent=1) + "\n")
             word = "SURVIVED" if found is None else "noticed"
             print(f"{number:4} {word:8} {mutant.file}:{mutant.line}  {mutant.was!r} -> {mutant.became!r}", flush=True)
-    document = {"mutants": len(chosen), "seed": options.seed, "noticed": len(chosen) - survived, "rows": rows}
-    options.out.write_text(json.dumps(document, indent=1) + "\n")
-    print(f"{len(chosen) - survived} of {len(chosen)} noticed, {time.monotonic() - began:.0f} s: {options.out}")
+    print(f"{noticed} of {len(rows)} noticed, {time.monotonic() - began:.0f} s: {options.out}")
 
 
 if __name__ == "__main__":

@@ -188,11 +188,9 @@ class Journal:
 
 
 def read_records(path: str | os.PathLike[str], *, everything: bool = True) -> list[Record]:
-    """Return the records of a journal, verified; a writer may be active.
+    """Return the records of a journal, verified; `everything` is also the served episodes that a snapshot sums up.
 
-    Args:
-        path: The journal.
-        everything: Also the served episodes that a snapshot sums up.
+    A writer may be active.
 
     Raises:
         JournalError: The file cannot be read or is not a whole journal; names the first event that is not sound.

@@ -16,7 +16,7 @@ most half as costly as the one above, where there is such a target; else it is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from lifesafe.errors import ConfigError, JournalError, NoSafeTargetError, TrialE
 from lifesafe.journal import events as e
 from lifesafe.journal.history import History, Service
 from lifesafe.journal.store import Record
-from lifesafe.operation.watch import Alarm, Watch, realised_bound
+from lifesafe.operation.watch import Alarm, Watch
 from lifesafe.returns import Returns
 from lifesafe.safety import Recommendation, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
@@ -34,6 +34,7 @@ LEVEL = 0.01
 """Probability that the watch over a target ever raises a false alarm, unless told otherwise."""
 _SNAPSHOT = 1000  # episodes between two snapshots
 _STEP = 0.5  # from a rung of the ladder to the next
+_RECORDED = ("rule", "cost", "episode", "mean", "limit")  # of an alarm
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,8 @@ class Operation:
     def __init__(self, optimizer: SafeOptimizer, level: float = LEVEL) -> None:
         """Take up the operation that the record of a search tells of.
 
-        Args:
-            optimizer: What has found the target.
-            level: Probability that the watch over a target ever raises a false alarm, for targets that begin to be
-                served from now on.
+        The level counts for targets that begin to be served from now on: it is the probability that the watch over one
+        ever raises a false alarm.
 
         Raises:
             ConfigError: If the level is no probability.
@@ -134,7 +133,7 @@ class Operation:
         """
         if self.watch is None:
             return None
-        bounds = realised_bound(self.watch.limits, self.watch)
+        bounds = self.watch.realised_bounds
         known = self._optimizer.problem.bounds is not None  # bounds of incidents are an assumption, and no bounds
         return bounds if known else (float("inf"),) * len(bounds)
 
@@ -188,13 +187,14 @@ class Operation:
         """Do what an alarm asks for, as far as it is not done yet: a run may have been killed right before."""
         watch = self.watch
         if watch is not None and watch.alarm is not None:
-            self._optimizer.record(e.Alarm(target=self._history.services[-1].target, **asdict(watch.alarm)))
+            found = {name: getattr(watch.alarm, name) for name in _RECORDED}
+            self._optimizer.record(e.Alarm(target=self._history.services[-1].target, **found))
         if not self.must_fall_back:
             return
         service, rung = self._history.services[-1], self.rung
         assert service.alarm is not None
-        alarm = {name: getattr(service.alarm, name) for name in ("rule", "cost", "episode", "mean", "limit")}
-        why = str(Alarm(**alarm))
+        recorded = {name: getattr(service.alarm, name) for name in _RECORDED}
+        why = str(Alarm(**recorded, costs=len(service.serving.limits)))
         if rung is not None:
             self._serve(rung, f"fallback: {why}", service.serving.rung + 1)
         else:
@@ -236,12 +236,14 @@ class Operation:
         )
 
     def _none_is_fit(self) -> str:
-        limits, held = ", ".join(f"{limit:g}" for limit in self._optimizer.problem.limits), self._optimizer.held
-        if held is not None:
-            return f"No target may be operated under the limit {limits} while the search is held: {held}."
+        limits, journal = ", ".join(f"{limit:g}" for limit in self._optimizer.problem.limits), self._optimizer.journal
+        where = "" if journal is None else f" of {journal.path.parent}"
+        said = f"No target{where} may be operated under the limit {limits}"
+        if self._optimizer.held is not None:
+            return f"{said} while the search is held: {self._optimizer.held}."
         return (
-            f"No target may be operated under the limit {limits}: none that was tried has paid for its risk and shown"
-            " by its own episodes what it costs. Go on with the search, or raise the limit."
+            f"{said}: none that was tried has paid for its risk and shown by its own episodes what it costs. Go on with"
+            " the search, or raise the limit."
         )
 
 
@@ -251,12 +253,9 @@ def use(target: Recommendation, limits: Sequence[float]) -> float:
 
 
 def next_rung(fit: Sequence[Recommendation], alarmed: float, limits: Sequence[float]) -> Recommendation | None:
-    """Return the target to fall back to, or none if no target that is fit is less costly.
+    """Return the target to fall back to, or none if none that is fit is less costly.
 
-    Args:
-        fit: Targets fit to be operated, those that earn more first.
-        alarmed: Use of the limits by the target that raised the alarm.
-        limits: One per cost.
+    `fit` has those that earn more first; `alarmed` is the use of the limits by the target that raised the alarm.
     """
     for target in fit:
         if use(target, limits) <= _STEP * alarmed:

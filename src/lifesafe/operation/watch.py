@@ -62,11 +62,14 @@ class Alarm:
     """Mean of that cost over all those episodes."""
     limit: float
     """Its limit."""
+    costs: int
+    """How many costs are watched."""
 
     def __str__(self) -> str:
-        noticed = {"bound": "an episode exceeded the largest cost stated", "mean": "its mean is above the limit"}
-        numbers = f"mean so far {self.mean:.3g}, limit {self.limit:g}, rule {self.rule}"
-        return f"alarm in episode {self.episode} for cost {self.cost + 1}: {noticed[self.rule]} ({numbers})"
+        which = "" if self.costs == 1 else f" for cost {self.cost + 1}"
+        noticed = {"bound": "it exceeded the largest cost stated", "mean": "the mean is above the limit by now"}
+        numbers = f"mean of all episodes {self.mean:.3g}, limit {self.limit:g}, rule {self.rule}"
+        return f"alarm in episode {self.episode}{which}: {noticed[self.rule]} ({numbers})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +127,18 @@ class Watch:
         totals = np.array(self.values).sum(axis=-1)
         return tuple(math.log(total) if total > 0 else -math.inf for total in totals.tolist())
 
+    @property
+    def realised_bounds(self) -> tuple[float, ...]:
+        """Largest realised mean of each cost that is possible while the watch is silent, see `silent_mean`.
+
+        Infinite where no largest cost is known, and after an alarm: then nothing is proved.
+        """
+        if self.alarm is not None:
+            return (math.inf,) * len(self.limits)
+        highest = [math.inf if most is None else most * (1 + ROUNDING) for most in self.largest]
+        level, pairs = self.level / len(self.limits), zip(self.limits, highest, strict=True)
+        return tuple(silent_mean(limit, most, level, self.episodes) for limit, most in pairs)
+
     def update(self, costs: Costs) -> Self:
         """Return the watch after further episodes. Many at once or one by one gives the same value, bit for bit.
 
@@ -161,7 +176,8 @@ class Watch:
             return after
         rule: Rule = "bound" if over[t].any() else "mean"
         k, episode = int((over if rule == "bound" else rich)[t].argmax()), self.episodes + t + 1
-        alarm = Alarm(rule=rule, cost=k, episode=episode, mean=float(sums[t, k]) / episode, limit=self.limits[k])
+        mean, costs = float(sums[t, k]) / episode, len(self.limits)
+        alarm = Alarm(rule=rule, cost=k, episode=episode, mean=mean, limit=self.limits[k], costs=costs)
         return replace(after, alarm=alarm)
 
 
@@ -181,23 +197,6 @@ def silent_mean(limit: float, largest: float, level: float, episodes: int) -> fl
         log_mean = np.logaddexp.reduce(episodes * (p * won + (1 - p) * lost)) - math.log(len(_BETS))
         low, high = (low, p) if log_mean >= -math.log(level * _FIRST) else (p, high)
     return high * largest
-
-
-def realised_bound(limits: Sequence[float], watch: Watch) -> tuple[float, ...]:
-    """Return the largest realised mean of each cost that is possible while the watch is silent, see `silent_mean`.
-
-    Infinite where no largest cost is known, and after an alarm: then nothing is proved.
-
-    Raises:
-        ConfigError: If the watch was started for other limits.
-    """
-    if tuple(limits) != watch.limits:
-        raise ConfigError(f"Got limits {tuple(limits)}, but the watch is for {watch.limits}; start a new watch.")
-    if watch.alarm is not None:
-        return (math.inf,) * len(limits)
-    highest = [math.inf if most is None else most * (1 + ROUNDING) for most in watch.largest]
-    level, n = watch.level / len(limits), watch.episodes
-    return tuple(silent_mean(limit, most, level, n) for limit, most in zip(limits, highest, strict=True))
 
 
 def _evidence(Y: Float[np.ndarray, "t k"], M: Float[np.ndarray, "k i"], before: int) -> Float[np.ndarray, "t k i"]:

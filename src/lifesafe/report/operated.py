@@ -14,7 +14,6 @@ from lifesafe.journal import events as e
 from lifesafe.journal.events import Episode, Point
 from lifesafe.journal.history import Service
 from lifesafe.operation import Watch
-from lifesafe.operation.watch import realised_bound
 
 POINTS = 500
 """Points of a line of evidence; longer operations are drawn in steps of several episodes each."""
@@ -91,7 +90,7 @@ class Served:
         """What the silence of the watch proves of the mean of each cost; none if nothing finite."""
         if not len(self.episodes) or self.path[1].alarm is not None:
             return None  # NOTE: where incidents are assumed, silence proves that no episode cost more, too
-        return realised_bound(self.limits, self.path[1])
+        return self.path[1].realised_bounds
 
 
 def operated(

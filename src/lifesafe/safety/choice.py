@@ -134,13 +134,7 @@ def _start(beliefs: Beliefs, left: int) -> Choice | Done:
 
 
 def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None) -> Choice | Done:
-    """Return a lottery around a center whose risk fits.
-
-    Args:
-        beliefs: What is believed.
-        left: Episodes that are left.
-        begin: A start that pays with this trial, and its risk.
-    """
+    """Return a lottery around a center whose risk fits; `begin` is a start that pays with it, and its risk."""
     problem, (first, extra) = beliefs.problem, begin or (None, 0.0)
     rng = generator(problem.seed, "candidates", len(beliefs.history.trials) + 1)
     centers = _Centers(beliefs, rng, beliefs.paid if first is None else beliefs.paid | {first}, first)
@@ -265,13 +259,7 @@ def _scout(beliefs: Beliefs, rng: np.random.Generator, center: Point, room: floa
 
 
 def _over(beliefs: Beliefs, hoped: float, *, is_known: bool) -> Done | None:
-    """Return that the search is over, if it is.
-
-    Args:
-        beliefs: What is believed.
-        hoped: Reward of the most hopeful target: next to nothing more than the recommended one ends the search.
-        is_known: Whether the next trial would try nothing new: many of them in a row end it, too.
-    """
+    """Return that the search is over, if nothing new was tried for long, or even the most hopeful earns no more."""
     best = recommend(beliefs)
     if best is not None and hoped - best.modeled <= GAIN:
         return Done(f"no target that may be tried can earn {GAIN:.0%} of the reward range more")

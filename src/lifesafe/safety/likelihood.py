@@ -56,12 +56,6 @@ def dispersions(
     """Return the values of phi that matter, by factors of 2 up to s, and the posterior probability of each.
 
     Small weights go to the next larger value, which is the safe side; s itself stays, whatever its weight.
-
-    Args:
-        s: Largest cost that can come at once, in limits.
-        n: Episodes of each target.
-        S: Sum of their costs, in limits.
-        squares: Sum of the squares.
     """
     phis = _SMALLEST * 2.0 ** np.arange(40)
     phis = np.append(phis[phis < 0.9 * s], s)

@@ -74,12 +74,7 @@ class Reward:
     """The mean reward, as a share of its range: a Gaussian process around the reward that is asked for."""
 
     def __init__(self, sums: Sums, asked: int | None) -> None:
-        """Condition the process on episodes.
-
-        Args:
-            sums: The episodes.
-            asked: The axis that asks for a reward; none for knobs, around whose mean reward the process varies.
-        """
+        """Condition the process on episodes; without an axis that asks for a reward it varies around their mean."""
         n, told = sums.episodes, sums.totals[:, 0]
         mean = told / n
         squares = float(np.maximum(sums.squares[:, 0] - told * mean, 0.0).sum())
@@ -123,14 +118,7 @@ class Model:
 
     @classmethod
     def given(cls, sums: Sums, lumps: Sequence[float | None], asked: int | None, least: float = FLOOR) -> Model:
-        """Return what episodes say.
-
-        Args:
-            sums: The episodes.
-            lumps: For each cost the largest amount that can come at once, in limits; none for one that is sure.
-            asked: The axis that asks for a reward, if there is one.
-            least: Weight that the largest dispersion keeps, whatever was seen.
-        """
+        """Return what episodes say, given the largest cost that can come at once in limits; none for a sure one."""
         columns = zip(lumps, sums.totals.T[1:], sums.squares.T[1:], strict=True)
         costs = tuple(None if s is None else Cost(*dispersions(s, sums.episodes, S, S2)) for s, S, S2 in columns)
         modeled = [(k, cost) for k, cost in enumerate(costs) if cost is not None]

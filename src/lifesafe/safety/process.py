@@ -112,12 +112,7 @@ def fit(
 ) -> Fitted:
     """Return the process given episodes, for every dispersion with every process.
 
-    Args:
-        X: Targets.
-        n: Episodes of each.
-        S: Sums of their costs, for each dispersion those of its cost.
-        phis: Dispersions.
-        of: Number of the cost that each is of.
+    `S` has a row for each dispersion, with the sums of its cost; `of` is the number of that cost.
     """
     K, components = np.tile(kernels(X, X), (len(phis), 1, 1)), len(phis) * len(LENGTHS)
     gains, losses, of = (np.repeat(each, len(LENGTHS), axis=0) for each in (S / phis[:, None], n / phis[:, None], of))
@@ -153,12 +148,7 @@ def tilted(
 ) -> tuple[Float[np.ndarray, "c n"], Float[np.ndarray, "c n"], Float[np.ndarray, "c n"]]:
     """Return mean and variance of N(mean, var) times the likelihood of a site, and the log of its integral.
 
-    Args:
-        mean: Of f - 1, without the site.
-        var: Of the same.
-        gains: S / phi.
-        losses: n / phi.
-        of: The cost of each component: no number of one depends on what was seen of another.
+    Given are the moments without it, S / phi and n / phi. No number of one cost depends on what was seen of another.
     """
     sd = np.sqrt(var)
     # The likelihood is largest at its mode, or flat below where it says nothing any more; the product, between there

@@ -29,7 +29,7 @@ class Recommendation:
     risk: float
     """Probability that a mean cost exceeds its limit, under the model."""
     expected: tuple[float, ...]
-    """95 % quantile of each mean cost, under the model."""
+    """Upper end of what each mean cost is expected to be: its 95 % quantile under the model, and not its mean."""
     modeled: float
     """Mean reward under the model, as a share of its range."""
 

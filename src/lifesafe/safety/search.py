@@ -70,12 +70,13 @@ class SafeOptimizer:
 
     def __init__(self, problem: Problem) -> None:
         self._start(problem)
-        self._append(e.Opened(problem=problem.to_plain(), version=version("lifesafe")))
+        self.record(e.Opened(problem=problem.to_plain(), version=version("lifesafe")))
 
     def _start(self, problem: Problem) -> None:
         check_moves(problem)
         self._books, self._count, self._interrupted = Books(problem), 0, False
-        self._journal: Journal | None = None
+        self.journal: Journal | None = None
+        """The record on disk; none in memory."""
         self._chosen: Choice | Done | None = None
         self.beliefs = self._books.beliefs
         """What is believed now."""
@@ -84,9 +85,7 @@ class SafeOptimizer:
     def open(cls, path: str | os.PathLike[str], problem: Problem | None = None) -> Self:
         """Open the run in a directory, or begin one there; every event is on disk before a call returns.
 
-        Args:
-            path: Directory of the run; the record is its `journal.sqlite`.
-            problem: The problem; may be left out when the run exists.
+        The problem may be left out when the run exists.
 
         Raises:
             JournalError: If the record belongs to another problem, is damaged, or is open elsewhere.
@@ -108,9 +107,9 @@ class SafeOptimizer:
                     " the problem out to go on with that run."
                 )
             optimizer = cls._of(recorded, records)
-            optimizer._journal = journal
+            optimizer.journal = journal
             if not records:
-                optimizer._append(e.Opened(problem=recorded.to_plain(), version=version("lifesafe")))
+                optimizer.record(e.Opened(problem=recorded.to_plain(), version=version("lifesafe")))
         except BaseException:
             journal.close()
             raise
@@ -129,9 +128,7 @@ class SafeOptimizer:
     def replay(cls, records: Sequence[Record], check: Callable[[Self, Record], None] | None = None) -> Self:
         """Return the optimizer in the state that records lead to, in memory; every decision is made again.
 
-        Args:
-            records: The record of a run.
-            check: Called before each event, to refuse it; `lifesafe.operation.replay` checks what it decides.
+        `check` is called before each event; with it `lifesafe.operation.replay` refuses what operation did not decide.
 
         Raises:
             JournalError: If a decision differs from the recorded one, or a snapshot from what it sums up.
@@ -223,7 +220,7 @@ class SafeOptimizer:
             found = self._choose()
             if isinstance(found, Done):
                 return None
-            self._append(found)
+            self.record(found)
         return self.open_trial
 
     def tell(self, trial: Trial, episodes: Sequence[Returns]) -> None:
@@ -237,7 +234,7 @@ class SafeOptimizer:
         tried = self._open(trial)
         rows = self.checked(episodes, most=len(tried.points))
         was_held = self.beliefs.held
-        self._append(e.Told(trial=tried.number, episodes=rows))
+        self.record(e.Told(trial=tried.number, episodes=rows))
         held = self.beliefs.held
         if held is not None and was_held is None:
             warnings.warn(f"The search is held. {held[0].upper()}{held[1:]}.", GuaranteeWarning, stacklevel=2)
@@ -250,19 +247,14 @@ class SafeOptimizer:
         """
         if self.held is None:
             raise TrialError("There is nothing to confirm: the search is not held.")
-        self._append(e.Confirmed(reason=_reason(reason, "the search may go on")))
+        self.record(e.Confirmed(reason=_reason(reason, "the search may go on")))
 
     def retract(self, number: int, reason: str, episodes: Sequence[Returns] | None = None) -> None:
         """Take back what was told of a trial because it was wrong, and not because of what it showed.
 
         What the trial was charged stays charged. An account pays for the retracted episodes as if each had cost the
         most. An open trial is dropped, because it was chosen from what was wrong: ask again. If some of its episodes
-        were run, tell them first.
-
-        Args:
-            number: Number of the trial.
-            reason: What was wrong, for the record.
-            episodes: The true returns, if they are known.
+        were run, tell them first. The true returns count from then on, if they are given.
 
         Raises:
             TrialError: If that trial was not told, or the returns do not fit; nothing is recorded then.
@@ -273,18 +265,14 @@ class SafeOptimizer:
             raise TrialError(f"Trial {number} cannot be retracted; trials that can be: {told or 'none'}.")
         rows = None if episodes is None else self.checked(episodes, most=len(tried.points))
         why = _reason(reason, f"trial {number} was wrong")
-        self._append(e.Retracted(trial=number, reason=why, episodes=rows))
+        self.record(e.Retracted(trial=number, reason=why, episodes=rows))
 
     def change_limits(self, limits: float | Sequence[float], starts: Sequence[Target] | None = None) -> None:
         """Go on under other limits with everything observed so far.
 
         What was paid before does not count any more, and the ledger begins anew: the promise is one for each set of
-        limits. Under lower limits the starts of before are not known to be safe. Name others; or, with the promise
-        "trial", the search begins at a target that was tried, and charges it like any other.
-
-        Args:
-            limits: One limit per cost.
-            starts: Targets that you know to be safe under the new limits.
+        limits. Under lower limits the starts of before are not known to be safe. Name others that are; or, with the
+        promise "trial", the search begins at a target that was tried, and charges it like any other.
 
         Raises:
             ConfigError: If no limit changes, or one is impossible.
@@ -308,7 +296,7 @@ class SafeOptimizer:
                 f"The limits {changed.limits} are lower than before; name starts that you know to be safe under them."
             )
         named = () if is_lower and starts is None else changed.starts
-        self._append(e.Limited(limits=changed.limits, starts=named))
+        self.record(e.Limited(limits=changed.limits, starts=named))
 
     def ends_early(self, trial: Trial, episodes: Sequence[Returns]) -> bool:
         """Return whether the first episodes of the open trial show that its center is too costly to go on with."""
@@ -324,19 +312,10 @@ class SafeOptimizer:
         beliefs = replace(self.beliefs, history=supposed)
         return bool(beliefs.expect([tried.center]).risks()[0] >= _HOPELESS)
 
-    def record(self, event: Event) -> Record:
-        """Record what happened in operation; for `lifesafe.operation`, which owns those events."""
-        return self._append(event)
-
-    @property
-    def journal(self) -> Journal | None:
-        """The record on disk; none in memory."""
-        return self._journal
-
     def close(self) -> None:
         """Close the record on disk."""
-        if self._journal is not None:
-            self._journal.close()
+        if self.journal is not None:
+            self.journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -344,13 +323,14 @@ class SafeOptimizer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _append(self, event: Event) -> Record:
+    def record(self, event: Event) -> Record:
+        """Record what happened; public for `lifesafe.operation`, which owns the events of operation."""
         if self._interrupted:
             raise JournalError("This optimizer was interrupted while it recorded an event; open the run again.")
         self._interrupted = True  # until both the record and the memory have it
         try:
-            if self._journal is not None:
-                record = self._journal.append(event)
+            if self.journal is not None:
+                record = self.journal.append(event)
             else:
                 text = e.encode(event)
                 time = datetime.now(UTC).isoformat(timespec="microseconds")
@@ -401,11 +381,7 @@ class SafeOptimizer:
         return tried
 
     def checked(self, episodes: Sequence[Returns], most: int | None = None) -> tuple[e.Episode, ...]:
-        """Return the returns of episodes as plain numbers, or refuse them before anything is recorded.
-
-        Args:
-            episodes: The episodes.
-            most: How many there can be.
+        """Return the returns of at most so many episodes as plain numbers, or refuse them; nothing is recorded.
 
         Raises:
             TrialError: If they do not fit the problem.

@@ -1,13 +1,16 @@
 """Starts under lower limits: targets that are fit and keep them with room, or a refusal."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from lifesafe.errors import NoSafeTargetError
-from lifesafe.operation import use
+from lifesafe.operation import Operation, use
 from lifesafe.preparation.limits import change_limits, starts_under
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
+from properties.runs import advance, system
 from unit.safety.machines import problem, run
 
 
@@ -53,3 +56,30 @@ def test_the_search_goes_on_from_them(optimizer: SafeOptimizer) -> None:
     assert again.best is not None
     later = list(again.history.trials.values())[before:]
     assert again.best.point in {point for tried in later for point in tried.asked.paid}
+
+
+@pytest.mark.parametrize("promised", [{}, {"promise": "total", "episodes": 100}], ids=["trial", "total"])
+def test_after_lower_limits_only_what_paid_under_them_is_tried_and_served(promised: dict[str, Any]) -> None:
+    plant, rng = system(0, stop_at=40.0, steep=1.5, **promised), np.random.default_rng(1)
+    again = SafeOptimizer(plant.problem)
+    advance(again, plant, rng, 100)
+    assert again.fit
+    change_limits(again, [18.0])
+    assert again.beliefs.is_vouched == bool(promised)  # under "trial" nobody has said that a start is safe
+    assert (again.fit, again.spent) == ((), 0)
+    with pytest.raises(NoSafeTargetError):
+        Operation(again).begin()
+    trials = len(again.trials)
+    while (trial := again.ask()) is not None:
+        charged = [tried.asked for tried in list(again.history.trials.values())[trials:]]
+        paid = {point for asked in charged for point in asked.paid}
+        assert again.beliefs.paid <= paid
+        assert {target.point for target in again.fit} <= (paid | again.beliefs.certified)
+        assert sum(asked.charge for asked in charged) == pytest.approx(again.spent)
+        assert again.spent <= again.problem.delta
+        if not promised:
+            assert all(asked.stage == "search" for asked in charged)  # nothing runs without having paid
+            assert {asked.targets[0] for asked in charged} <= paid
+        again.tell(trial, plant.episodes(trial.targets, rng))
+    assert sum(bet.level for bet in again.beliefs.bets.values()) < again.problem.delta
+    assert bool(again.spent) != bool(promised)

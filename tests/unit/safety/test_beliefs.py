@@ -53,6 +53,20 @@ def test_costs_are_modeled_in_limits_and_rewards_as_shares_of_their_range() -> N
     np.testing.assert_allclose(sums.squares, [[30 * 0.25**2, 15 * (0.25**2 + 0.75**2)]])
 
 
+def test_clean_episodes_leave_the_doubt_that_the_stated_lumps_allow() -> None:
+    doubts = []
+    for lumps in (1.5, 3.0, 10.0, 50.0):
+        optimizer = SafeOptimizer(problem(incident="horizon", largest=lumps * LIMIT))
+        trial = optimizer.ask()
+        assert trial is not None
+        optimizer.tell(trial, [Returns(100, 0)] * 20)
+        doubts.append(optimizer.beliefs.expect([(100.0, 0.0)]).risks()[0])
+    assert doubts == sorted(doubts)
+    assert doubts[0] > 1e-3
+    assert doubts[-1] > 2 * doubts[0]
+    assert (optimizer.stage, optimizer.best) == ("start", None)
+
+
 def test_episodes_of_operation_count_as_own_episodes_and_not_as_those_of_the_search() -> None:
     optimizer = run(SafeOptimizer(problem()), free, 3)
     searched, operation = optimizer.beliefs.searched, Operation(optimizer)
@@ -61,17 +75,6 @@ def test_episodes_of_operation_count_as_own_episodes_and_not_as_those_of_the_sea
     operation.tell([Returns(50, 1)] * 25)
     assert optimizer.beliefs.own[optimizer.problem.point(target)].episodes == before + 25
     assert optimizer.beliefs.searched == searched
-
-
-def test_a_retracted_trial_tells_nothing_and_has_still_taken_its_episodes() -> None:
-    optimizer = run(SafeOptimizer(problem()), free, 1)
-    optimizer.retract(1, "the scale was off")
-    assert optimizer.beliefs.own == {}
-    assert optimizer.beliefs.searched == 30
-    optimizer = run(SafeOptimizer(problem()), free, 1)
-    optimizer.retract(1, "the scale was off", [Returns(100, 7)] * 30)
-    assert optimizer.beliefs.own[(100.0, 0.0)].means[1] == 7.0
-    assert optimizer.beliefs.searched == 30
 
 
 def test_what_paid_while_a_wrong_trial_stood_in_the_record_counts_for_nothing() -> None:

@@ -8,7 +8,6 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal import events as e
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer, choice
@@ -243,18 +242,6 @@ def test_where_every_episode_is_safe_nothing_is_charged_and_the_whole_box_is_sea
     assert optimizer.best.means[0] > 390
     assert optimizer.done == "no target that may be tried can earn 1% of the reward range more"
     assert optimizer.history.searched < 150
-
-
-def test_a_start_that_costs_too_much_is_left_for_the_next_and_the_last_is_given_up() -> None:
-    optimizer = SafeOptimizer(problem(starts=[Returns(100, 0), Returns(200, 0), Returns(300, 0)], episodes=400))
-    tell_all(optimizer, 100, 40)
-    assert optimizer.ask().targets[0] != START  # type: ignore[union-attr]
-    tell_all(optimizer, 200, 40)
-    tell_all(optimizer, 300, 40)
-    with pytest.raises(NoSafeTargetError, match=r"No start can be trusted to keep the limit 20: .* cost 40 on average"):
-        optimizer.ask()
-    assert optimizer.best is None
-    assert optimizer.spent == 0.0
 
 
 def test_what_makes_everything_doubtful_sends_the_search_back_to_the_start() -> None:

@@ -9,7 +9,7 @@ import pytest
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.beliefs import Beliefs
-from lifesafe.safety.ledger import FIRST_EPISODES, SCOUTS, allowance, lottery, start_allowance, step_risks
+from lifesafe.safety.ledger import FIRST_EPISODES, allowance, lottery, start_allowance, step_risks
 from lifesafe.safety.posterior import Model
 from unit.safety.machines import LIMIT, free, plain, problem, run
 
@@ -154,17 +154,12 @@ def test_a_cost_that_is_sure_has_no_risk() -> None:
     assert not beliefs.model.expect(Z).risks().any()
 
 
-@pytest.mark.parametrize("trial", [1, 7])
-def test_two_tickets_of_a_lottery_are_the_scouts(trial: int) -> None:
-    assert SCOUTS == 2
-    assert sorted(lottery(10, seed=0, trial=trial)) == [0] * 8 + [1] * 2
-
-
 def test_the_order_of_tickets_is_random_and_the_same_for_the_same_trial() -> None:
     numbers = [(seed, trial) for seed in range(20) for trial in range(20)]
     orders = [lottery(10, seed, trial) for seed, trial in numbers]
     assert orders == [lottery(10, seed, trial) for seed, trial in numbers]
     assert len(set(orders)) > 40  # of 45 that are possible
+    assert {tuple(sorted(order)) for order in orders} == {(0,) * 8 + (1,) * 2}
     # A trial that ends early ran a fair sample: every place is a scout's equally often.
     assert np.abs(np.mean(orders, axis=0) - 0.2).max() < 4 * np.sqrt(0.2 * 0.8 / len(orders))
 
@@ -190,16 +185,6 @@ def test_starts_may_have_a_half_a_quarter_and_so_on_and_never_more_than_is_left(
     run(optimizer, plain, 8)
     assert 0.1 < optimizer.spent <= 0.2
     assert start_allowance(optimizer.beliefs, 0) == pytest.approx(min(0.1, 0.2 - optimizer.spent))
-
-
-@pytest.mark.parametrize("machine", [free, plain])
-@pytest.mark.parametrize("delta", [0.02, 0.3])
-def test_a_whole_search_charges_at_most_delta(machine: object, delta: float) -> None:
-    optimizer = run(SafeOptimizer(problem(delta=delta, episodes=90)), machine)  # type: ignore[arg-type]
-    charges = [tried.asked.charge for tried in optimizer.trials]
-    assert optimizer.spent == pytest.approx(sum(charges))
-    assert 0 < optimizer.spent <= delta * (1 + 1e-12)
-    assert all(0 <= tried.asked.charge <= tried.asked.allowance for tried in optimizer.trials)
 
 
 def test_the_charge_of_a_start_is_its_risk() -> None:

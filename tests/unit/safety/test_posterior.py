@@ -101,20 +101,6 @@ def test_the_median_of_a_single_process_does_not_depend_on_rounding() -> None:
     np.testing.assert_allclose(middles, [middles[0]] * 3, rtol=1e-9)
 
 
-def test_the_dispersion_is_that_of_the_costs() -> None:
-    rng = np.random.default_rng(0)
-    for phi in (0.2, 0.8):
-        seen = {(x, 0.5): (phi * rng.poisson(0.6 / phi, 80)).tolist() for x in (0.1, 0.5, 0.9)}
-        (cost,) = Model.given(sums(seen), [5.0], ASKED).costs
-        assert cost is not None
-        assert cost.phi == pytest.approx(phi, rel=0.35)
-
-
-def test_more_lumps_leave_more_doubt() -> None:
-    means = [model(s).expect(Z).risks() for s in (1.0, 3.0, 30.0)]
-    assert (np.diff(means, axis=0)[:, :2] > -1e-3).all()
-
-
 def rewarded(rewards: dict[tuple[float, ...], list[float]]) -> Sums:
     rows = [np.array(each) for each in rewards.values()]
     n = np.array([float(len(each)) for each in rows])

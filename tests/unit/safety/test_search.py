@@ -161,13 +161,6 @@ def test_only_a_trial_that_was_told_can_be_retracted_and_only_once() -> None:
         optimizer.retract(2, "a typo", [Returns(1, -1)])
 
 
-def test_a_start_that_was_told_wrong_has_to_be_tried_again() -> None:
-    optimizer = run(SafeOptimizer(problem()), free, 1)
-    assert optimizer.stage == "search"
-    optimizer.retract(1, "another machine")
-    assert optimizer.stage == "start"
-
-
 # Other limits.
 
 
@@ -241,17 +234,6 @@ def test_an_episode_beyond_the_stop_ends_what_was_sure() -> None:
 
 
 # Several costs and lists.
-
-
-def test_every_cost_must_keep_its_limit() -> None:
-    def machine(target: Returns, rng: np.random.Generator) -> Returns:
-        return Returns(target.reward, (0.0, rng.poisson(target.reward / 10)))  # of the second 20 at a reward of 200
-
-    given = Problem(axes=AXES2, starts=[Returns(50, (0, 0))], limits=(LIMIT, LIMIT), episodes=80)
-    optimizer = run(SafeOptimizer(given), machine)
-    assert optimizer.best is not None
-    assert 50 < optimizer.best.point[0] < 210
-    assert all(tried.center[0] < 215 for tried in optimizer.trials)
 
 
 @pytest.mark.parametrize("promise", ["trial", "total"])
