@@ -28,7 +28,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from copy import deepcopy
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -66,24 +66,24 @@ class Mutant:
     source: str
 
 
-def mutants(path: Path) -> list[Mutant]:
-    """Return every mutant of a module."""
-    text = path.read_text()
-    tree = ast.parse(text)
-    places = [i for i, node in enumerate(ast.walk(tree)) if _changed(deepcopy(node)) is not None]
-    silent = _silent(tree)
-    found = []
-    for place in places:
-        copy = deepcopy(tree)
-        node = list(ast.walk(copy))[place]
+def places(path: Path) -> dict[int, list[int]]:
+    """Return for each line of a module the nodes that can be changed, as numbers of `ast.walk`."""
+    tree, found = ast.parse(path.read_text()), {}
+    silent = {line for first, last in _silent(tree) for line in range(first, last + 1)}
+    for i, node in enumerate(ast.walk(tree)):
         line = getattr(node, "lineno", None)
-        if line is None or any(first <= line <= last for first, last in silent):
-            continue
-        was = ast.unparse(node)
-        changed = _changed(node)
-        assert changed is not None
-        found.append(Mutant(str(path.relative_to(ROOT)), line, was[:120], changed[:120], ast.unparse(copy)))
+        if line is not None and line not in silent and _changed(copy(node)) is not None:
+            found.setdefault(line, []).append(i)
     return found
+
+
+def mutant(path: Path, place: int) -> Mutant:
+    """Return a module with one node changed."""
+    tree = ast.parse(path.read_text())
+    node: Any = list(ast.walk(tree))[place]
+    line, was, changed = node.lineno, ast.unparse(node), _changed(node)
+    assert changed is not None
+    return Mutant(str(path.relative_to(ROOT)), line, was[:120], changed[:120], ast.unparse(tree))
 
 
 def _silent(tree: ast.Module) -> list[tuple[int, int]]:
@@ -283,27 +283,25 @@ def main() -> None:
         if options.reach is not None:
             options.reach.write_text(json.dumps(reach))
     files = [file for room in ROOMS for file in sorted((ROOT / "src" / "lifesafe" / room).glob("*.py"))]
-    lines: dict[tuple[str, int], list[Mutant]] = {}
-    for mutant in (each for file in files for each in mutants(file)):
-        lines.setdefault((mutant.file, mutant.line), []).append(mutant)
-    rng, places = random.Random(options.seed), sorted(lines)
-    rng.shuffle(places)
-    chosen = [rng.choice(lines[place]) for place in places[: options.mutants]]
+    lines = [(file, nodes) for file in files for _, nodes in sorted(places(file).items())]
+    rng = random.Random(options.seed)
+    rng.shuffle(lines)
+    chosen = [mutant(file, rng.choice(nodes)) for file, nodes in lines[: options.mutants]]
     before = json.loads(options.out.read_text())["rows"] if options.out.exists() else []
     known = {(row["file"], row["was"], row["became"]): row["equivalent"] for row in before if "equivalent" in row}
     began, rows = time.monotonic(), []
     with ThreadPoolExecutor(options.processes) as pool:
-        results = pool.map(lambda mutant: noticed_by(mutant, reach), chosen)
-        for number, (mutant, found) in enumerate(zip(chosen, results, strict=True), start=1):
-            row = {name: value for name, value in asdict(mutant).items() if name != "source"} | {"noticed": found}
-            if found is None and (reason := known.get((mutant.file, mutant.was, mutant.became))):
+        results = pool.map(lambda each: noticed_by(each, reach), chosen)
+        for number, (tried, found) in enumerate(zip(chosen, results, strict=True), start=1):
+            row = {name: value for name, value in asdict(tried).items() if name != "source"} | {"noticed": found}
+            if found is None and (reason := known.get((tried.file, tried.was, tried.became))):
                 row["equivalent"] = reason
             rows.append(row)
             noticed, same = sum(row["noticed"] is not None for row in rows), sum("equivalent" in row for row in rows)
             document = {"mutants": number, "seed": options.seed, "noticed": noticed, "equivalent": same, "rows": rows}
             options.out.write_text(json.dumps(document, indent=1) + "\n")
             word = "SURVIVED" if found is None else "noticed"
-            print(f"{number:4} {word:8} {mutant.file}:{mutant.line}  {mutant.was!r} -> {mutant.became!r}", flush=True)
+            print(f"{number:4} {word:8} {tried.file}:{tried.line}  {tried.was!r} -> {tried.became!r}", flush=True)
     print(f"{noticed} of {len(rows)} noticed, {time.monotonic() - began:.0f} s: {options.out}")
 
 

@@ -81,14 +81,14 @@ class Door:
         before, value = self.optimizer._count, garbage(rng)
         rows = [garbage(rng, 1) for _ in range(rng.integers(1, 12))]
         doors: list[Callable[[], Any]] = [
-            lambda: self.optimizer.tell(self.trial, value),  # type: ignore[arg-type]
-            lambda: self.optimizer.tell(self.trial, rows),  # type: ignore[arg-type]
+            lambda: self.optimizer.tell(self.trial, value),
+            lambda: self.optimizer.tell(self.trial, rows),
             lambda: self.optimizer.tell(value, [Returns(1.0, 1.0)]),
             lambda: self.optimizer.retract(value, garbage(rng), garbage(rng)),
             lambda: self.optimizer.retract(1, "why", garbage(rng)),
             lambda: self.optimizer.confirm(value),
             lambda: self.optimizer.change_limits(value, garbage(rng)),
-            lambda: self.optimizer.ends_early(self.trial, value),  # type: ignore[arg-type]
+            lambda: self.optimizer.ends_early(self.trial, value),
             lambda: Operation(self.optimizer).tell(value),
             lambda: Operation(self.optimizer, value),
             lambda: self.optimizer.problem.point(value),

@@ -92,7 +92,7 @@ def test_levels_of_all_bets_ever_begun_stay_within_delta(plant: System, actions:
 
 @settings(max_examples=3)
 @given(plant=ledgers, seed=seeds, shuffle=st.randoms(use_true_random=False))
-def test_the_order_of_episodes_of_the_same_target_decides_nothing(plant: System, seed: int, shuffle) -> None:  # type: ignore[no-untyped-def]
+def test_the_order_of_episodes_of_the_same_target_decides_nothing(plant: System, seed: int, shuffle) -> None:
     one, other, rng = SafeOptimizer(plant.problem), SafeOptimizer(plant.problem), np.random.default_rng(seed)
     for _ in range(8):
         trial = one.ask()
@@ -106,5 +106,5 @@ def test_the_order_of_episodes_of_the_same_target_decides_nothing(plant: System,
             own.setdefault(target, []).append(episode)
         for mixed in own.values():
             shuffle.shuffle(mixed)
-        other.tell(trial, [own[target].pop() for target in trial.targets])  # type: ignore[misc]
+        other.tell(trial, [own[target].pop() for target in trial.targets])
         assert other.spent == pytest.approx(one.spent, rel=1e-6, abs=1e-12)

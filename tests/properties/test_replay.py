@@ -64,6 +64,17 @@ def test_a_search_that_is_closed_and_opened_again_goes_on_as_if_it_never_was(
         cut.close()
 
 
+@settings(max_examples=10)
+@given(plant=systems, actions=actions, seed=st.integers(0, 1000))
+def test_asking_again_gives_the_same_trial_and_charges_nothing(plant: System, actions: list[str], seed: int) -> None:
+    optimizer, rng = SafeOptimizer(plant.problem), np.random.default_rng(seed)
+    for action in (*actions, "ask"):
+        act(optimizer, plant, rng, action)
+    before = visible(optimizer)
+    act(optimizer, plant, rng, "ask")
+    assert visible(optimizer) == before
+
+
 def test_a_decision_that_does_not_follow_is_found() -> None:
     plant = system(3)
     with tempfile.TemporaryDirectory() as place:

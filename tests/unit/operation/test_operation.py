@@ -35,6 +35,20 @@ def returned(count: int, cost: float) -> list[Returns]:
     return [Returns(100.0, cost)] * count
 
 
+def serving(directory: Path | None = None, **settings: Any) -> tuple[SafeOptimizer, Operation]:
+    """Return an operation that has begun, and its optimizer."""
+    optimizer, _ = searched(directory, **settings)
+    operation = Operation(optimizer)
+    operation.begin()
+    return optimizer, operation
+
+
+def alarm_all(operation: Operation) -> None:
+    """Let every target cost too much until none is left."""
+    while operation.target is not None:
+        operation.tell(returned(12, 39.0))
+
+
 def kinds(optimizer: SafeOptimizer) -> list[str]:
     """Return what happened in operation, in order."""
     history = optimizer.history
@@ -75,7 +89,6 @@ def test_an_alarm_withdraws_the_target_and_falls_back_to_one_half_as_costly() ->
     before, best = {target.target: target.expected[0] for target in optimizer.fit}, optimizer.best
     assert best is not None
     verdict = operation.tell(returned(12, 39.0))
-    assert verdict.alarm is not None
     assert (verdict.target, verdict.alarm.rule) == (first, "mean")
     assert verdict.next_target == operation.target
     assert verdict.next_target is not None
@@ -90,21 +103,17 @@ def test_a_whole_ladder_errs_with_at_most_twice_the_level_of_its_first_rung() ->
     optimizer, _ = searched()
     operation = Operation(optimizer, level=0.02)
     operation.begin()
-    while operation.target is not None:
-        operation.tell(returned(12, 39.0))
+    alarm_all(operation)
     levels = [service.serving.level for service in optimizer.history.services]
     assert levels == [0.02 / 2**rung for rung in range(len(levels))]
     assert len(levels) > 1
 
 
 def test_when_nothing_is_left_operation_halts_and_says_why_and_what_to_do() -> None:
-    optimizer, _ = searched(episodes=400)
-    operation = Operation(optimizer)
-    operation.begin()
+    optimizer, operation = serving(episodes=400)
     while operation.target is not None:
         verdict = operation.tell(returned(12, 39.0))
     assert verdict.next_target is None
-    assert operation.halted is not None
     assert "no less costly target may be served" in operation.halted.why
     assert "search again" in operation.halted.advice
     with pytest.raises(TrialError, match="it has halted: alarm in episode"):
@@ -118,9 +127,7 @@ def test_a_halt_of_a_search_that_is_over_says_so() -> None:
     assert optimizer.done is not None
     operation = Operation(optimizer)
     operation.begin()
-    while operation.target is not None:
-        operation.tell(returned(12, 39.0))
-    assert operation.halted is not None
+    alarm_all(operation)
     assert operation.halted.advice.endswith(f"begin a new run: this search is over ({optimizer.done}).")
 
 
@@ -146,21 +153,26 @@ def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
         Operation(searched()[0], level)
 
 
+def test_what_cannot_have_been_returned_is_refused_and_nothing_is_recorded() -> None:
+    optimizer, operation = serving(largest=400.0)
+    before = visible(optimizer)
+    for episodes in (returned(1, -1.0), [Returns(1.0, (1.0, 1.0))], [], returned(1, 401.0)):
+        with pytest.raises(TrialError):
+            operation.tell(episodes)
+    assert visible(optimizer) == before
+
+
 @pytest.mark.parametrize("promised", [{}, TOTAL], ids=["trial", "total"])
 def test_an_episode_above_the_stop_withdraws_every_target_and_says_what_to_look_at(
     tmp_path: Path, promised: dict[str, Any]
 ) -> None:
-    optimizer, _ = searched(tmp_path, **promised)
-    operation = Operation(optimizer)
-    operation.begin()
+    optimizer, operation = serving(tmp_path, **promised)
     verdict = operation.tell([*returned(1, 0.0), *returned(1, BOUND + 1), *returned(1, 0.0)])
-    assert verdict.alarm is not None
     assert (verdict.alarm.rule, verdict.alarm.episode) == ("bound", 2)
     assert verdict.next_target is None
     assert (optimizer.fit, optimizer.beliefs.admitted, optimizer.beliefs.bounds) == ((), frozenset(), (BOUND + 1,))
     assert optimizer.held is not None
     assert "the stop did not work" in optimizer.held
-    assert operation.halted is not None
     assert "once that is settled, confirm, and search again" in operation.halted.advice
     optimizer.close()
     with SafeOptimizer.open(tmp_path) as again:
@@ -168,9 +180,7 @@ def test_an_episode_above_the_stop_withdraws_every_target_and_says_what_to_look_
 
 
 def test_an_episode_above_the_stop_by_rounding_is_none() -> None:
-    optimizer, _ = searched()
-    operation = Operation(optimizer)
-    operation.begin()
+    _, operation = serving()
     assert operation.tell(returned(1, BOUND * (1 + 1e-6))).alarm is None
 
 
@@ -187,9 +197,7 @@ def test_nothing_is_served_under_other_limits_before_it_is_begun_again() -> None
             each.begin()
     advance(optimizer, plant, np.random.default_rng(5), 6)
     best, again = optimizer.best, Operation(optimizer)
-    assert best is not None
     assert again.begin() == best.target
-    assert again.watch is not None
     assert (again.watch.limits, again.watch.episodes) == ((30.0,), 0)
     assert operation.watch == again.watch  # all operations of a run know the same
     operation.tell(returned(3, 1.0))
@@ -225,7 +233,6 @@ def test_a_target_that_trials_have_shown_to_be_unfit_is_not_served_on() -> None:
         operation.tell(returned(1, 0.0))
     try_until(optimizer, lambda: optimizer.best is not None, target)
     best = optimizer.best
-    assert best is not None
     assert operation.begin() == best.target
 
 
@@ -235,7 +242,6 @@ def try_until(optimizer: SafeOptimizer, happened: Callable[[], bool], costly: Ta
         if optimizer.held is not None:
             optimizer.confirm("looked at it")
         trial = optimizer.ask()
-        assert trial is not None
         optimizer.tell(trial, [Returns(300.0, 39.0 if each == costly else 2.0) for each in trial.targets])
 
 
@@ -243,14 +249,12 @@ def test_new_trials_lift_a_halt() -> None:
     optimizer, plant = searched(trials=3)
     operation = Operation(optimizer)
     operation.begin()
-    while operation.target is not None:
-        operation.tell(returned(12, 39.0))
+    alarm_all(operation)
     assert operation.halted is not None
     optimizer.change_limits(60.0, [Returns(0.0, 20.0)])
     advance(optimizer, plant, np.random.default_rng(5), 6)
     assert operation.halted is None
     best = optimizer.best
-    assert best is not None
     assert operation.begin() == best.target
 
 
@@ -259,7 +263,6 @@ def test_another_level_holds_from_the_next_target_on() -> None:
     Operation(optimizer, 0.001).begin()
     again = Operation(optimizer, 0.5)
     again.begin()
-    assert again.watch is not None
     assert again.watch.level == 0.001
 
 
@@ -274,9 +277,7 @@ def test_the_realised_bound_is_that_of_a_silent_watch() -> None:
 
 
 def test_without_a_largest_cost_silence_proves_nothing() -> None:
-    optimizer, _ = searched(stop_at=None)
-    operation = Operation(optimizer)
-    operation.begin()
+    _, operation = serving(stop_at=None)
     operation.tell(returned(100, 5.0))
     assert operation.realised_bound == (math.inf,)
 
@@ -287,7 +288,6 @@ def test_nothing_is_told_while_a_newcomer_that_the_account_pays_for_is_out() -> 
     operation = Operation(optimizer)
     operation.begin()
     trial = optimizer.ask()
-    assert trial is not None
     before = visible(optimizer)
     with pytest.raises(TrialError, match=f"Trial {trial.number} is open and may spend what the account holds"):
         operation.tell(returned(1, 39.0))
@@ -328,7 +328,6 @@ def test_a_run_cut_after_any_event_of_operation_goes_on_to_the_same_end(
     def live(directory: Path, crash_after: int | None = None) -> None:
         optimizer, _ = searched(directory, trials=8, **promised)
         journal = optimizer.journal
-        assert journal is not None
         searched_count = _count(directory, "asked", "told", "opened")
         append = journal.append
 
@@ -337,7 +336,7 @@ def test_a_run_cut_after_any_event_of_operation_goes_on_to_the_same_end(
                 raise JournalError("power cut")
             return append(event)
 
-        journal.append = crashing  # type: ignore[method-assign]
+        journal.append = crashing
         with optimizer:
             operation = Operation(optimizer)
             operation.begin()
@@ -364,18 +363,3 @@ def test_a_run_cut_after_any_event_of_operation_goes_on_to_the_same_end(
 
 def _count(directory: Path, *wanted: str) -> int:
     return sum(kind_of(record.event) in wanted for record in read_records(directory / JOURNAL))
-
-
-def test_an_alarm_that_was_not_acted_upon_before_a_crash_is_acted_upon_by_begin(tmp_path: Path) -> None:
-    optimizer, _ = searched(tmp_path)
-    operation = Operation(optimizer)
-    first = operation.begin()
-    optimizer.record(e.Served(episodes=((100.0, 39.0),) * 12))  # and killed before the alarm was recorded
-    optimizer.close()
-    with SafeOptimizer.open(tmp_path) as again:
-        operation = Operation(again)
-        assert operation.target is None
-        with pytest.raises(TrialError, match=r"call begin\(\)"):
-            operation.tell(returned(1, 0.0))
-        assert operation.begin() not in (None, first)
-        assert kinds(again) == ["serving", "alarm", "serving"]

@@ -51,7 +51,7 @@ FORGERIES: dict[str, tuple[type[Event], Callable[[Event], Event]]] = {
     "an alarm in another episode": (e.Alarm, lambda event: msgspec.structs.replace(event, episode=1)),
     "a calmer watch": (
         e.Snapshot,
-        lambda event: msgspec.structs.replace(event, watch={**event.watch, "sums": [0.0]}),  # type: ignore[attr-defined]
+        lambda event: msgspec.structs.replace(event, watch={**event.watch, "sums": [0.0]}),
     ),
 }
 

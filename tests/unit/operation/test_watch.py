@@ -157,7 +157,6 @@ def test_a_change_after_2000_quiet_episodes_is_found_as_soon_as_was_measured(law
 
 def test_a_change_is_found_by_the_watch_itself():
     alarm = fresh().update(np.zeros((2000, 1))).update(np.full((40, 1), 60.0)).alarm
-    assert alarm is not None
     assert (alarm.rule, alarm.cost, alarm.limit) == ("mean", 0, LIMIT)
     assert 2000 < alarm.episode <= 2020
     assert alarm.mean == pytest.approx(60 * (alarm.episode - 2000) / alarm.episode)
@@ -195,13 +194,6 @@ def test_no_adversary_stays_silent_with_a_mean_above_the_bound(first, largest):
     assert closest > 0.5
 
 
-@given(rows=st.lists(st.tuples(st.floats(0, 60), st.floats(0, 90)), min_size=1, max_size=40))
-def test_a_silent_watch_has_seen_no_mean_above_its_bound(rows):
-    watch = Watch.start((20.0, 10.0), 0.2, (60.0, 90.0)).update(rows)
-    for total, bound in zip(watch.sums, watch.realised_bounds, strict=True):
-        assert total / watch.episodes <= bound * (1 + 1e-12)
-
-
 def test_each_cost_has_its_bound_where_it_can_have_one():
     limits = (20.0, 20.0, 90.0)
     watch = Watch.start(limits, 0.03, (60.0, None, 60.0)).update(np.zeros((50, 3)))
@@ -218,7 +210,6 @@ def test_an_alarm_proves_nothing():
 
 def test_the_cost_that_is_too_high_is_named():
     alarm = Watch.start((20.0, 10.0), LEVEL).update(np.column_stack([np.zeros(30), np.full(30, 50.0)])).alarm
-    assert alarm is not None
     assert (alarm.cost, alarm.limit, alarm.mean) == (1, 10.0, 50.0)
     noticed = "the mean is above the limit by now (mean of all episodes 50, limit 10, rule mean)"
     assert str(alarm) == f"alarm in episode {alarm.episode} for cost 2: {noticed}"
@@ -228,7 +219,6 @@ def test_the_cost_that_is_too_high_is_named():
 def test_a_cost_above_the_largest_is_an_alarm_whatever_the_evidence_says():
     watch = Watch.start((20.0, 20.0), LEVEL, (100.0, 100.0)).update(np.zeros((7, 2)))
     alarm = watch.update([[0.0, 0.0], [0.0, 101.0], [0.0, 0.0]]).alarm
-    assert alarm is not None
     assert (alarm.rule, alarm.cost, alarm.episode, alarm.mean) == ("bound", 1, 9, pytest.approx(101 / 9))
     assert "alarm in episode 9 for cost 2: it exceeded the largest cost stated" in str(alarm)
 

@@ -53,7 +53,6 @@ def test_the_search_goes_on_from_them(optimizer: SafeOptimizer) -> None:
     change_limits(again, [8.0])
     run(again, dear)
     assert again.spent <= 0.1
-    assert again.best is not None
     later = list(again.history.trials.values())[before:]
     assert again.best.point in {point for tried in later for point in tried.asked.paid}
 

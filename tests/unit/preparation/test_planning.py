@@ -49,9 +49,8 @@ def test_what_a_plan_says_is_about_what_a_search_takes(planned: Effort) -> None:
     for seed in (11, 12, 13):
         optimizer, rng = SafeOptimizer(problem(seed=seed, episodes=100)), np.random.default_rng(seed)
         while trial := optimizer.ask():
-            optimizer.tell(trial, [as_planned(target, rng) for target in trial.targets])  # type: ignore[arg-type]
-        assert optimizer.best is not None
-        reward = as_planned(optimizer.best.target, np.random.default_rng(0)).reward  # type: ignore[arg-type]
+            optimizer.tell(trial, [as_planned(target, rng) for target in trial.targets])
+        reward = as_planned(optimizer.best.target, np.random.default_rng(0)).reward
         found.append((reward - 50) / (400 * 0.875 - 50))
     assert sorted(found)[1] == pytest.approx(planned.gained, abs=0.25)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,6 @@ def run_until(optimizer: SafeOptimizer, stage: str, machine: Machine = free, see
 def tell_all(optimizer: SafeOptimizer, *episode: float) -> None:
     """Tell the same returns for every episode of the next trial."""
     trial = optimizer.ask()
-    assert trial is not None
     optimizer.tell(trial, [Returns(episode[0], episode[1:])] * trial.episodes)
 
 
@@ -91,6 +91,31 @@ def happened(given: Problem, *events: e.Event) -> Beliefs:
     for number, event in enumerate((e.Opened(problem=given.to_plain(), version=""), *events), 1):
         history.apply(Record(number, event, "now", ""))
     return Beliefs(given, history)
+
+
+def tried(
+    trial: int, point: Point, episodes: Sequence[e.Episode], *, stage: str = "search", charge: float = 0.0
+) -> list[e.Event]:
+    """Return the events of a trial that was made up; in the stage search its target pays."""
+    made = Asked(
+        trial=trial, stage=stage, targets=(point,), tickets=(0,) * len(episodes), charge=charge,
+        paid=(point,) if stage == "search" else (), allowance=charge, forecasts=(),
+    )  # fmt: skip
+    return [made, e.Told(trial=trial, episodes=tuple(episodes))]
+
+
+def followed(optimizer: SafeOptimizer, machine: Callable[..., Returns]) -> list[tuple[Beliefs, Asked]]:
+    """Run all trials; return what was believed before each, and what was decided."""
+    found, rng = [], np.random.default_rng(5)
+    while True:  # facts go on, and beliefs are computed late
+        before = Beliefs(optimizer.problem, copy.deepcopy(optimizer.history), optimizer.beliefs.account)
+        trial = optimizer.ask()
+        if trial is None:
+            return found
+        found.append((before, optimizer.history.trials[trial.number].asked))
+        optimizer.tell(trial, [machine(target, rng) for target in trial.targets])
+        if optimizer.held:
+            optimizer.confirm("looked at it")
 
 
 def sums(costs: dict[Point, list[float]]) -> Sums:

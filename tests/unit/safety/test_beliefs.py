@@ -13,7 +13,7 @@ from lifesafe.operation import Operation
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.beliefs import believed, opened_problem
-from unit.safety.machines import LIMIT, START, free, plain, problem, run, run_until, stopped, tell_all
+from unit.safety.machines import LIMIT, START, free, plain, problem, run, run_until, stopped, tell_all, tried
 
 TOTAL: dict[str, Any] = {"promise": "total", "stop_at": 39.0}  # the worst episode costs two limits
 quietly = pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
@@ -22,14 +22,12 @@ quietly = pytest.mark.filterwarnings("ignore::lifesafe.errors.GuaranteeWarning")
 def told(optimizer: SafeOptimizer, costs: Sequence[float], reward: float = 100.0) -> None:
     """Tell these costs, over and over, for the episodes of the next trial."""
     trial = optimizer.ask()
-    assert trial is not None
     optimizer.tell(trial, [Returns(reward, costs[i % len(costs)]) for i in range(trial.episodes)])
 
 
 def test_episodes_are_counted_at_the_target_they_were_asked_for() -> None:
     optimizer = run(SafeOptimizer(problem()), free, 1)
     trial = optimizer.ask()
-    assert trial is not None
     rows = [Returns(float(i), 2.0 * i) for i in range(trial.episodes)]
     optimizer.tell(trial, rows)
     for target in dict.fromkeys(trial.targets):
@@ -215,17 +213,7 @@ def test_an_alarm_withdraws_its_target_and_a_later_payment_brings_it_back() -> N
     assert target in optimizer.beliefs.withdrawn
     assert target not in optimizer.beliefs.paid
     assert all(each.point != target for each in optimizer.fit)
-    paid = e.Asked(
-        trial=99,
-        stage="search",
-        targets=(target,),
-        tickets=(0,),
-        charge=0.01,
-        paid=(target,),
-        allowance=0.01,
-        forecasts=(),
-    )
-    optimizer.record(paid)
+    optimizer.record(tried(99, target, [(100.0, 0.0)], charge=0.01)[0])
     assert target in optimizer.beliefs.paid
 
 
@@ -234,18 +222,17 @@ def test_bets_begin_with_the_first_trial_of_a_start_or_a_test_and_count_only_lat
     assert optimizer.beliefs.bets == {}
     run_until(optimizer, "test", stopped)
     trial = optimizer.ask()
-    assert trial is not None
     point = optimizer.problem.point(trial.targets[0])
     assert optimizer.beliefs.own[point].episodes > 0  # those that made it look promising
     assert optimizer.beliefs.bets[point].episodes == 0
-    optimizer.tell(trial, [free(target, np.random.default_rng()) for target in trial.targets])  # type: ignore[arg-type]
+    optimizer.tell(trial, [free(target, np.random.default_rng()) for target in trial.targets])
     assert optimizer.beliefs.bets[point].episodes == trial.episodes
 
 
 @quietly
 def test_levels_halve_from_start_to_start_and_fall_from_test_to_test() -> None:
     optimizer = SafeOptimizer(problem(episodes=3000, delta=0.2, starts=[START, Returns(60, 0)], **TOTAL))
-    while optimizer.ask().targets[0] == START:  # type: ignore[union-attr]
+    while optimizer.ask().targets[0] == START:
         tell_all(optimizer, 100, 39)
     run_until(optimizer, "newcomer")
     levels = [bet.level for bet in optimizer.beliefs.bets.values()]
@@ -271,7 +258,6 @@ def test_a_bet_that_was_voided_begins_anew_at_a_smaller_level() -> None:
     (bet,) = optimizer.beliefs.bets.values()
     assert bet.level == pytest.approx(0.0125)
     assert bet.largest == (300.0,)  # an episode has shown that so much can be
-    assert optimizer.beliefs.account is not None
     assert optimizer.beliefs.account.bounds == (300.0,)
 
 
@@ -285,8 +271,7 @@ def test_the_account_books_every_episode_in_the_order_of_the_record() -> None:
     optimizer, held, rng = SafeOptimizer(problem(episodes=400, **TOTAL)), 0.0, np.random.default_rng(2)
     for i in range(12):
         trial = optimizer.ask()
-        assert trial is not None
-        rows = [stopped(target, rng) for target in trial.targets]  # type: ignore[arg-type]
+        rows = [stopped(target, rng) for target in trial.targets]
         optimizer.tell(trial, rows)
         if i == 6:
             operation = Operation(optimizer)
@@ -295,7 +280,6 @@ def test_the_account_books_every_episode_in_the_order_of_the_record() -> None:
             rows += [Returns(100, 30), Returns(100, 0)]
         for row in rows:
             held = min(held + 20 - row.costs[0], 40.0)
-        assert optimizer.beliefs.account is not None
         assert optimizer.beliefs.account.holds == pytest.approx((held,))
 
 
@@ -304,12 +288,12 @@ def test_a_retraction_lowers_the_account_and_never_raises_it() -> None:
     def after(costs: float, truth: Sequence[Returns] | None) -> tuple[float, float]:
         optimizer = SafeOptimizer(problem(episodes=400, **TOTAL))
         tell_all(optimizer, 100, 10)
-        before = optimizer.beliefs.account.holds[0]  # type: ignore[union-attr]
+        before = optimizer.beliefs.account.holds[0]
         count = len(optimizer.trials[0].episodes)
         optimizer.retract(1, "wrong", None if truth is None else [truth[0]] * count)
-        return before, before - optimizer.beliefs.account.holds[0] - 0 * costs  # type: ignore[union-attr]
+        return before, before - optimizer.beliefs.account.holds[0] - 0 * costs
 
-    count = SafeOptimizer(problem(episodes=400, **TOTAL)).ask().episodes  # type: ignore[union-attr]
+    count = SafeOptimizer(problem(episodes=400, **TOTAL)).ask().episodes
     assert after(10, None)[1] == pytest.approx(count * 30)  # as if each had cost the most
     assert after(10, [Returns(100, 13)])[1] == pytest.approx(count * 3)
     assert after(10, [Returns(100, 2)])[1] == 0.0
@@ -320,13 +304,13 @@ def test_other_limits_take_the_savings_and_leave_the_debts() -> None:
     rich, poor = (SafeOptimizer(problem(episodes=400, **TOTAL)) for _ in range(2))
     tell_all(rich, 100, 0)
     tell_all(poor, 100, 39)
-    debt = poor.beliefs.account.holds  # type: ignore[union-attr]
+    debt = poor.beliefs.account.holds
     assert debt[0] < 0
     for optimizer in (rich, poor):
         optimizer.change_limits(25.0)
-    assert rich.beliefs.account.holds == (0.0,)  # type: ignore[union-attr]
-    assert poor.beliefs.account.holds == debt  # type: ignore[union-attr]
-    assert poor.beliefs.account.limits == (25.0,)  # type: ignore[union-attr]
+    assert rich.beliefs.account.holds == (0.0,)
+    assert poor.beliefs.account.holds == debt
+    assert poor.beliefs.account.limits == (25.0,)
 
 
 def test_records_that_are_none_of_a_search_are_refused() -> None:

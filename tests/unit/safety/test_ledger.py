@@ -193,9 +193,9 @@ def test_the_charge_of_a_start_is_its_risk() -> None:
     before = optimizer.beliefs
     assert before.searched == FIRST_EPISODES
     while (trial := optimizer.ask()) is not None and trial.stage == "start":
-        optimizer.tell(trial, [free(target, np.random.default_rng()) for target in trial.targets])  # type: ignore[arg-type]
+        optimizer.tell(trial, [free(target, np.random.default_rng()) for target in trial.targets])
         before = optimizer.beliefs
-    asked = optimizer.history.trials[trial.number].asked  # type: ignore[union-attr]
+    asked = optimizer.history.trials[trial.number].asked
     start = before.problem.scaled(before.problem.starts)
     (risk,) = before.model.expect(start).risks()
     assert asked.paid[0] == before.problem.starts[0]

@@ -1,6 +1,5 @@
 """The choice under the promise "total": whom the account pays for, who is the base, and whom to put to the test."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS, Account
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.newcomers import TRIES
-from unit.safety.machines import START, free, listed, problem, run, run_until, stopped, tell_all
+from unit.safety.machines import START, followed, free, listed, problem, run, run_until, stopped, tell_all
 
 TOTAL: dict[str, Any] = {"promise": "total", "stop_at": 39.0, "episodes": 250}
 
@@ -42,18 +41,6 @@ SEARCHES: dict[str, tuple[Problem, Callable[..., Returns]]] = {
 def searches() -> dict[str, list[tuple[Beliefs, e.Asked]]]:
     jaxtyping.config.update("jaxtyping_disable", True)  # whole searches: others check the shapes
     return {name: followed(SafeOptimizer(given), machine) for name, (given, machine) in SEARCHES.items()}
-
-
-def followed(optimizer: SafeOptimizer, machine: Callable[..., Returns]) -> list[tuple[Beliefs, e.Asked]]:
-    """Run all trials; return what was believed before each, and what was decided."""
-    found, rng = [], np.random.default_rng(5)
-    while True:
-        before = Beliefs(optimizer.problem, copy.deepcopy(optimizer.history), optimizer.beliefs.account)
-        trial = optimizer.ask()
-        if trial is None:
-            return found
-        found.append((before, optimizer.history.trials[trial.number].asked))
-        optimizer.tell(trial, [machine(target, rng) for target in trial.targets])
 
 
 def account(beliefs: Beliefs) -> Account:
@@ -134,7 +121,6 @@ def test_a_newcomer_whose_episodes_are_told_in_part_gets_the_others_later() -> N
     assert trial is not None
     optimizer.tell(trial, [Returns(300, 0)])
     again = run_until(optimizer, "newcomer").ask()
-    assert again is not None
     assert again.targets[0] == trial.targets[0]
 
 
@@ -167,7 +153,6 @@ def test_a_start_without_a_certificate_is_tried_in_tens() -> None:
     optimizer = SafeOptimizer(problem(**TOTAL))
     tell_all(optimizer, 100, 15)
     trial = optimizer.ask()
-    assert trial is not None
     assert (trial.stage, trial.targets) == ("start", (START,) * 10)
     assert optimizer.best is None
 

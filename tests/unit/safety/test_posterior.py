@@ -79,6 +79,8 @@ def test_nothing_of_one_cost_depends_on_another(found: Expected) -> None:
     np.testing.assert_allclose(both.at.means[first], found.at.means, rtol=1e-12)
     np.testing.assert_allclose(both.at.sds[first], found.at.sds, rtol=1e-12)
     np.testing.assert_allclose(both.quantiles((0.5, 0.95))[..., 0], found.quantiles((0.5, 0.95))[..., 0], rtol=1e-12)
+    doubled = Model.given(sums({target: [2 * x for x in costs] for target, costs in SEEN.items()}), [5.0], ASKED)
+    np.testing.assert_allclose(both.at.means[~first], doubled.expect(Z).at.means, rtol=1e-12)
     assert (both.model.weights[:, 0, ~first] == 0).all()
     assert (both.model.weights[:, 1, first] == 0).all()
     assert (both.risks() > found.risks()).all()

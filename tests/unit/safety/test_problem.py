@@ -284,7 +284,7 @@ def test_logs_need_one_limit_for_each_cost() -> None:
 @pytest.mark.wrong_shapes
 def test_logs_of_something_else_are_refused() -> None:
     with pytest.raises(TrialError, match="Episodes are given as Returns"):
-        Problem.from_returns([None] * 12, limits=LIMIT)  # type: ignore[list-item]
+        Problem.from_returns([None] * 12, limits=LIMIT)
 
 
 def test_the_axis_that_asks_for_rewards_is_their_range() -> None:

@@ -11,7 +11,7 @@ from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.choice import forecasts
 from lifesafe.safety.recommendation import EPISODES, fit_targets
-from unit.safety.machines import free, happened, listed, plain, problem, run, stopped, tell_all
+from unit.safety.machines import free, happened, listed, plain, problem, run, stopped, tell_all, tried
 
 TOTAL: dict[str, Any] = {"promise": "total", "stop_at": 39.0, "episodes": 300}
 SEARCHES = {
@@ -72,7 +72,6 @@ def test_before_anything_has_paid_there_is_nothing_to_operate() -> None:
     tell_all(optimizer, 100, 0)
     assert (optimizer.best, optimizer.fit) == (None, ())  # thirty episodes, and not charged yet
     optimizer.ask()
-    assert optimizer.best is not None
     assert optimizer.best.point == (100.0, 0.0)
 
 
@@ -81,7 +80,6 @@ def test_a_target_whose_own_episodes_cost_more_than_the_limit_is_not_operated() 
     assert optimizer.best is not None
     while optimizer.beliefs.own[(100.0, 0.0)].means[1] <= 20:
         trial = optimizer.ask()
-        assert trial is not None
         optimizer.tell(trial, [Returns(100, 39)] * trial.episodes)
     assert (100.0, 0.0) in optimizer.beliefs.certified
     assert all(each.point != (100.0, 0.0) for each in optimizer.fit)
@@ -94,7 +92,6 @@ def test_what_has_paid_may_be_operated_in_some_doubt_if_nothing_is_better() -> N
         tell_all(optimizer, 100, 18.0)
     assert optimizer.ask() is not None
     best = optimizer.best
-    assert best is not None
     assert 0.3 / 5 < best.risk <= 0.3 / 2
     tell_all(optimizer, 100, 23)
     assert all(each.risk <= 0.15 for each in optimizer.fit)
@@ -102,24 +99,13 @@ def test_what_has_paid_may_be_operated_in_some_doubt_if_nothing_is_better() -> N
 
 def test_few_episodes_of_a_short_search_are_enough() -> None:
     optimizer = run(SafeOptimizer(problem(episodes=5, stop_at=19.0)), free)
-    assert optimizer.best is not None
     assert optimizer.best.episodes == 5
 
 
 def test_of_two_that_earn_about_the_same_the_one_that_is_better_known_is_operated() -> None:
     events: list[e.Event] = []
     for trial, (point, mean, count) in enumerate([((0.1,), 5.0, 100), ((0.9,), 5.3, 8)], 1):
-        asked = e.Asked(
-            trial=trial,
-            stage="search",
-            targets=(point,),
-            tickets=(0,) * count,
-            charge=0.0,
-            paid=(point,),
-            allowance=0.0,
-            forecasts=(),
-        )
-        events += [asked, e.Told(trial=trial, episodes=tuple((mean + 3.0 * (-1) ** i, 0.0) for i in range(count)))]
+        events += tried(trial, point, [(mean + 3.0 * (-1) ** i, 0.0) for i in range(count)])
     beliefs = happened(
         Problem(axes={"x": (0, 1)}, starts=[(0.1,)], limits=20.0, stop_at=15.0, rewards=(0, 10)), *events
     )
