@@ -17,6 +17,7 @@ _PYTHON: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...
     (re.compile(rf"\(({_VALUE}(?:, {_VALUE})*),?\)"), lambda found: _shell_numbers(found[1])),
     (re.compile(r"(?<=can be: )\[(\d+(?:, \d+)*)\]"), r"\1"),
     (re.compile(r"rewards = \(low, high\)"), "--rewards LOW HIGH"),
+    (re.compile(r"give a plan to begin one"), "`lifesafe run` begins one"),
     (re.compile(rf"(?<![\w.-])({_OPTIONS}) = ['\"](\w+)['\"]"), r"--\1 \2"),
     (
         re.compile(rf"(?<![\w.-])({_OPTIONS}) = ({_NUMBER}(?:, {_NUMBER})*)"),

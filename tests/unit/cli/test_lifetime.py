@@ -274,7 +274,7 @@ def test_verify_report_and_export_of_a_life(capsys: pytest.CaptureFixture[str]) 
         (["run", "--env", "Pendulum-v1", "--limit", "20"], "has no data of its own; give some: --data FILE"),
         (["run", "--env", "nowhere:Cart-v0", "--limit", "20"], "Gymnasium cannot make 'nowhere:Cart-v0'"),
         (["optimize", "nowhere"], "There is no run in nowhere"),
-        (["operate", "nowhere"], "There is no run in nowhere"),
+        (["operate", "nowhere"], "There is no run in nowhere; `lifesafe run` begins one."),
         ([*QUICK, "--promise", "total"], "--promise total needs --stop-at"),
         ([*QUICK, "--stop-at", "-1"], "--stop-at must be positive; got -1."),
         ([*QUICK, "--stop-at", "40", "50"], "Got 2 numbers as --stop-at for 1 cost"),
