@@ -46,13 +46,15 @@ def all_checks(reading: Reading) -> tuple[Check, ...]:
 
 def _largest(reading: Reading) -> Check:
     problem, tally = reading.problem, reading.tally
+    made = "The cost of every episode is compared with that."
     if problem.stop_at is not None:
         assumption = f"No episode costs more than {each_of(problem.lumps)}: {stop_words(problem)}."
     elif problem.incident == "horizon":
         assumption = f"No episode costs more than {each_of(problem.lumps)}, the most that its length allows."
     else:
-        assumption = f"One mishap costs at most {each_of(problem.lumps)}."
-    about = ("largest cost of an episode", assumption, "The cost of every episode is compared with that.")
+        assumption = f"One mishap adds at most {each_of(problem.lumps)} to the cost of an episode."
+        made = "An episode that costs two mishaps more than the limit and than the others of its target refutes it."
+    about = ("largest cost of an episode", assumption, made)
     if not tally.counted:
         return Check(*about, "open", "No episode yet.")
     worst = listed(f"{name} {cost}" for name, cost in zip(reading.names[1:], tally.worst, strict=True))

@@ -10,8 +10,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from lifesafe.journal import events as e
-from lifesafe.journal.events import Episode, Point
+from lifesafe.journal.events import Episode
 from lifesafe.journal.history import Service
 from lifesafe.operation import Watch
 
@@ -33,16 +32,8 @@ class Served:
     """Most that an episode may cost before the watch calls it too much."""
 
     @property
-    def target(self) -> Point:
-        return self.service.target
-
-    @property
     def limits(self) -> tuple[float, ...]:
         return self.service.serving.limits
-
-    @property
-    def alarm(self) -> e.Alarm | None:
-        return self.service.alarm
 
     @property
     def line(self) -> float:
@@ -72,9 +63,11 @@ class Served:
     @property
     def agrees(self) -> bool:
         """Whether the watch raises the recorded alarm when it is computed again."""
-        found = self.path[1].alarm
-        recorded = None if self.alarm is None else (self.alarm.rule, self.alarm.cost, self.alarm.episode)
-        return (None if found is None else (found.rule, found.cost, found.episode)) == recorded
+        computed, recorded = (
+            None if alarm is None else (alarm.rule, alarm.cost, alarm.episode)
+            for alarm in (self.path[1].alarm, self.service.alarm)
+        )
+        return computed == recorded
 
     def running(self, cost: int) -> Float[np.ndarray, " p"]:
         """Return the mean of a cost so far, at the points that are drawn."""

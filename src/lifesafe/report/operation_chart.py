@@ -59,7 +59,7 @@ def service_rows(reading: Reading) -> list[list[str]]:
         proved = served.proved if reading.problem.bounds is not None else None
         rows.append(
             [
-                reading.text(served.target),
+                reading.text(served.service.target),
                 f"{served.first:,} – {served.first + count - 1:,}" if count else "none yet",
                 served.service.serving.why.partition(":")[0],  # the row above has the rest
                 number(means[0]) if count else "–",
@@ -74,9 +74,9 @@ def service_rows(reading: Reading) -> list[list[str]]:
 
 def _ended(reading: Reading, i: int) -> str:
     served = reading.services[i]
-    if served.alarm is not None:
-        what = f"cost {served.alarm.cost + 1}, " if len(served.limits) > 1 else ""
-        return f"alarm at its {served.alarm.episode:,}. ({what}{served.alarm.rule})"
+    if served.service.alarm is not None:
+        what = f"cost {served.service.alarm.cost + 1}, " if len(served.limits) > 1 else ""
+        return f"alarm at its {served.service.alarm.episode:,}. ({what}{served.service.alarm.rule})"
     if i + 1 < len(reading.services):
         return "another one is served"
     return "being served" if reading.history.serving is not None else "ended"
@@ -137,15 +137,15 @@ def _events(reading: Reading, *, named: bool) -> list[tuple[float, str, str]]:
     for i, served in enumerate(reading.services):
         why = "" if i == 0 else "fallback to " if served.service.serving.rung else "now "
         marks.append((served.first - 0.5, f"{why}{_target(reading, served)}", "begin"))
-        if served.alarm is not None:
-            marks.append((served.first + served.alarm.episode - 1, "alarm", "alarm"))
+        if served.service.alarm is not None:
+            marks.append((served.first + served.service.alarm.episode - 1, "alarm", "alarm"))
     marks += [(halt + 0.5, "halt", "halt") for halt in reading.halts]
     return [(x, text if named else "", kind) for x, text, kind in marks]
 
 
 def _target(reading: Reading, served: Served) -> str:
     # All knobs of a controller are too many for the room above a chart; the table has them.
-    return reading.text(served.target) if reading.problem.asks_for_returns else "another setting"
+    return reading.text(served.service.target) if reading.problem.asks_for_returns else "another setting"
 
 
 def _ends(reading: Reading) -> tuple[float, float]:

@@ -5,8 +5,6 @@ The shapes of every moment stand once on the page. All pictures use them, and th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 from jaxtyping import Bool
 from markupsafe import Markup
@@ -85,26 +83,16 @@ def _covered(plane: Plane, mask: Bool[np.ndarray, " m"] | None = None) -> str:
     if plane.problem.listed is not None:
         chosen = plane.points if mask is None else plane.points[mask]
         return "".join(f"M{1000 * u - 14:.0f} {1000 * v - 14:.0f}h28v28h-28z" for u, v in chosen[:, list(plane.axes)])
-    return "M0 0H1000V1000H0z" if mask is None else "".join(_rectangles(plane.grid(mask)))
-
-
-def _rectangles(cells: Bool[np.ndarray, "h w"]) -> Iterator[str]:
-    """Cut a set of cells into rectangles: runs of a row, as far as rows above repeat them."""
-    height, width = cells.shape
-    running: dict[tuple[int, int], int] = {}
-    for row in range(height + 1):
-        runs = set(_runs(cells[row])) if row < height else set()
-        for run in [run for run in running if run not in runs]:
-            left, right = (round(1000 * end / width) for end in run)
-            low, high = round(1000 * running.pop(run) / height), round(1000 * row / height)
-            yield f"M{left} {low}H{right}V{high}H{left}z"
-        for run in sorted(runs):
-            running.setdefault(run, row)
-
-
-def _runs(line: Bool[np.ndarray, " w"]) -> list[tuple[int, int]]:
-    steps = np.diff(np.concatenate([[0], line.astype(np.int8), [0]]))
-    return list(zip(np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist(), strict=True))
+    if mask is None:
+        return "M0 0H1000V1000H0z"
+    cells, found = plane.grid(mask), []
+    (height, width), edges = cells.shape, np.diff(np.pad(cells.astype(np.int8), ((0, 0), (1, 1))), axis=1)
+    for (row, start), (_, stop) in zip(np.argwhere(edges == 1), np.argwhere(edges == -1), strict=True):
+        left, right, low, high = (
+            round(1000 * share) for share in (start / width, stop / width, row / height, (row + 1) / height)
+        )
+        found.append(f"M{left} {low}H{right}V{high}H{left}z")
+    return "".join(found)
 
 
 def thumb(reading: Reading, j: int) -> Markup:

@@ -317,7 +317,7 @@ class Reading:
     @property
     def alarms(self) -> int:
         """Alarms of operation."""
-        return sum(each.alarm is not None for each in self.services)
+        return sum(each.service.alarm is not None for each in self.services)
 
     @property
     def a_limit(self) -> str:

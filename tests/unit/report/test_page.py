@@ -186,7 +186,7 @@ def test_the_headline_tells_what_is_operated_and_what_it_took(runs: Runs) -> Non
     )
     pairs = [pair for tried in reading.history.told for pair in zip(tried.points, tried.episodes, strict=False)]
     own = [row for point, row in pairs if point == best.point]
-    own += [row for served in reading.services if served.target == best.point for row in served.episodes]
+    own += [row for served in reading.services if served.service.target == best.point for row in served.episodes]
     assert best.episodes == len(own)
     np.testing.assert_allclose(best.means, np.mean(own, axis=0))
 
@@ -284,7 +284,7 @@ def test_each_promise_is_checked_by_its_own_assumptions(runs: Runs) -> None:
     first = {kind: all_checks(runs.reading(kind))[0].assumption for kind in ("searched", "knobs", "listed")}
     assert list(findings(runs.reading("searched")).values()) == ["holds", "quiet", "quiet", "open", "quiet"]
     assert first["searched"].startswith("No episode costs more than 61: an episode is ended as soon as its")
-    assert first["knobs"] == "One mishap costs at most 60."
+    assert first["knobs"] == "One mishap adds at most 60 to the cost of an episode."
     assert first["listed"] == "No episode costs more than 50, the most that its length allows."
     assert findings(runs.reading("total")) == {
         "largest cost of an episode": "holds", "account": "holds", "certificates": "holds",
@@ -508,7 +508,7 @@ def test_operation_is_told_as_the_watch_saw_it(runs: Runs) -> None:
     alarms = [record.event for record in reading.records if isinstance(record.event, e.Alarm)]
     assert len(alarms) > 1
     assert all(served.agrees for served in reading.services)
-    assert [served.alarm for served in reading.services] == alarms
+    assert [served.service.alarm for served in reading.services] == alarms
     first = reading.services[0]
     path, at = first.path[0][:, 0], alarms[0].episode - 1
     assert int(np.argmax(path >= first.line)) == at

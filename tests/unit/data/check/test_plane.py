@@ -1,6 +1,7 @@
 """How the plane of cost and reward is covered around a limit."""
 
 import numpy as np
+import pytest
 
 from lifesafe.data.check import Finding, check
 from logs import reckless
@@ -25,6 +26,8 @@ def found(rewards: list[float], costs: list[float], limit: float = 20.0) -> dict
 
 
 CAREFUL, STEEP = list(np.linspace(0, 60, 121)), list(np.linspace(100, 400, 121))
+POOR_NEAR = [300.0 if cost < 5 or cost > 40 else 10.0 + cost / 100 for cost in CAREFUL]
+FLAT = [400.0 + cost / 100 if index % 2 else 0.0 for index, cost in enumerate(CAREFUL)]
 
 
 def test_episodes_are_counted_below_near_and_above_the_limit() -> None:
@@ -39,36 +42,23 @@ def test_a_steep_and_dense_frontier_has_nothing_to_complain_about() -> None:
     assert {code for code, finding in found(STEEP, CAREFUL).items() if finding.code != "missing"} == {"coverage"}
 
 
-def test_no_safe_episode_is_an_error() -> None:
-    finding = found(STEEP, [cost + 30 for cost in CAREFUL])["none-under-limit"]
-    assert finding.severity == "error"
-    assert "the cheapest costs 30" in finding.message
-
-
-def test_few_safe_episodes_are_a_warning() -> None:
-    assert found(STEEP, [cost + 15 for cost in CAREFUL])["few-under-limit"].count == 11
-
-
-def test_a_gap_at_the_limit_is_a_warning() -> None:
-    costs = [0.0] * 60 + [100.0] * 61
-    finding = found(STEEP, costs)["gap-at-limit"]
-    assert (finding.severity, finding.count) == ("warning", 0)
-    assert "the nearest to the limit cost 0 and 100" in finding.message
-
-
-def test_a_limit_that_only_bad_episodes_come_near_is_a_warning() -> None:
-    rewards = [300.0 if cost < 5 or cost > 40 else 10.0 + cost / 100 for cost in CAREFUL]
-    assert found(rewards, CAREFUL)["poor-at-limit"].count == 0
-
-
-def test_data_without_unsafe_episodes_are_noted() -> None:
-    finding = found(STEEP, [cost / 4 for cost in CAREFUL])["none-above-limit"]
-    assert "the costliest costs 15" in finding.message
-
-
-def test_a_flat_frontier_is_noted() -> None:
-    rewards = [400.0 + cost / 100 if index % 2 else 0.0 for index, cost in enumerate(CAREFUL)]
-    assert found(rewards, CAREFUL)["flat-frontier"].severity == "note"
+@pytest.mark.parametrize(
+    ("rewards", "costs", "code", "severity", "words"),
+    [
+        (STEEP, [cost + 30 for cost in CAREFUL], "none-under-limit", "error", "the cheapest costs 30"),
+        (STEEP, [cost + 15 for cost in CAREFUL], "few-under-limit", "warning", "Only 11 episodes keep"),
+        (STEEP, [0.0] * 60 + [100.0] * 61, "gap-at-limit", "warning", "the nearest to the limit cost 0 and 100"),
+        (POOR_NEAR, CAREFUL, "poor-at-limit", "warning", "0 earn a good reward"),
+        (STEEP, [cost / 4 for cost in CAREFUL], "none-above-limit", "note", "the costliest costs 15"),
+        (FLAT, CAREFUL, "flat-frontier", "note", "more cost hardly earns more"),
+    ],
+)
+def test_what_the_data_lack_around_the_limit_is_told(
+    rewards: list[float], costs: list[float], code: str, severity: str, words: str
+) -> None:
+    finding = found(rewards, costs)[code]
+    assert finding.severity == severity
+    assert words in finding.message
 
 
 def test_without_a_limit_the_ranges_are_told() -> None:
