@@ -1,10 +1,14 @@
-"""Settings of a collection."""
+"""Settings of a collection, and those that are known to serve a task."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from lifesafe._config import from_plain, read_toml
 from lifesafe.errors import ConfigError
+
+PRESETS = Path(__file__).with_name("presets.toml")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +98,16 @@ class CollectionConfig:
                 f"narrowed must lie between 0 and 1 and leave more than tightest; got {self.narrowed} of {self.loosest}"
                 f" and {self.tightest}."
             )
+
+
+def preset(task: str) -> CollectionConfig:
+    """Return the settings for a task of that name; the defaults where none are known.
+
+    Examples:
+        >>> preset("CarCircle").loosest
+        300.0
+    """
+    return from_plain(CollectionConfig, read_toml(PRESETS).get(task, {}), f"{PRESETS.name}: {task}")
 
 
 _LEAST = {

@@ -31,12 +31,3 @@ def test_advantages_equal_the_sum_over_later_errors() -> None:
         for column in range(2):
             expected = slow(rewards[:, row, column], values[:, row, column], ends[:, row], DISCOUNTS[column])
             np.testing.assert_allclose(found[:, row, column], expected, rtol=1e-12)
-
-
-def test_nothing_flows_back_over_the_end_of_an_episode() -> None:
-    rewards, values, ends = np.zeros((6, 1, 2)), np.zeros((7, 1, 2)), np.zeros((6, 1), dtype=bool)
-    ends[2] = True
-    rewards[4] = values[3] = 5.0
-    found = advantages(rewards, values, ends, DISCOUNTS, TRACE)
-    assert (found[:3] == 0).all()
-    assert (found[3:5] != 0).all()

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lifesafe.data import Dataset
 from lifesafe.data.dsrl import read_dsrl, read_source
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError
 from lifesafe.interfaces import Progress
@@ -49,39 +48,48 @@ def logged(directory: Path) -> np.ndarray:
     return np.concatenate([read_returns(path) for path in sorted((directory / "shards").glob("shard-*.npz"))])
 
 
-def same(first: Dataset, second: Dataset) -> bool:
-    return first.fingerprint == second.fingerprint
-
-
-def test_the_dataset_is_one_that_the_reader_takes(tmp_path: Path) -> None:
-    path = collect(POINT, TINY, tmp_path, seed=0)
+def test_the_dataset_is_one_that_the_reader_takes_and_progress_is_told_after_every_update(tmp_path: Path) -> None:
+    told: list[Progress] = []
+    path = collect(replace(POINT, name="lab/Point"), TINY, tmp_path, seed=0, progress=told.append)
+    assert path == tmp_path / "lab-Point.hdf5"
     dataset = read_dsrl(path)
-    assert read_source(path) == f"lifesafe data collect PointCircle, seed 0, {TINY.steps:,} steps"
+    assert read_source(path) == f"lifesafe data collect lab/Point, seed 0, {TINY.steps:,} steps"
     assert 10 <= len(dataset) <= 30
     assert dataset.observations.shape[1] == 5
     assert (dataset.lengths == 200).all()
     assert not dataset.terminated.any()
     assert np.abs(dataset.actions).max() <= 1
     assert set(np.unique(dataset.costs)) <= {0.0, 1.0}
-    episode = dataset[3]
-    np.testing.assert_array_equal(episode.observations[1:], episode.next_observations[:-1])
-
-
-def test_the_same_seed_gives_the_same_data_and_another_seed_others(tmp_path: Path) -> None:
-    first, again, other = (
-        read_dsrl(collect(POINT, TINY, tmp_path / name, seed=seed)) for name, seed in (("a", 0), ("b", 0), ("c", 1))
-    )
-    assert same(first, again)
-    assert not same(first, other)
-
-
-def test_progress_is_told_after_every_update(tmp_path: Path) -> None:
-    told: list[Progress] = []
-    collect(POINT, TINY, tmp_path, seed=0, progress=told.append)
+    np.testing.assert_array_equal(dataset[3].observations[1:], dataset[3].next_observations[:-1])
     assert [now.done for now in told] == [600 * (n + 1) for n in range(12)]
-    assert told[-1].figures["episodes"] == len(logged(tmp_path)) == 12 * 3
     returns = logged(tmp_path)
+    assert told[-1].figures["episodes"] == len(returns) == 12 * 3
     assert told[-1].figures["best within the limits"] == pytest.approx(returns[returns[:, 1] <= 20, 0].max())
+
+
+def test_the_seed_decides_the_data_and_a_collection_goes_on_only_with_its_own_settings(tmp_path: Path) -> None:
+    first, again, other = (
+        read_dsrl(collect(POINT, TINY, tmp_path / name, seed=seed)).fingerprint
+        for name, seed in (("a", 0), ("b", 0), ("c", 1))
+    )
+    assert first == again != other
+    told: list[Progress] = []
+    finished = collect(POINT, TINY, tmp_path / "a", seed=0, progress=told.append)
+    assert (read_dsrl(finished).fingerprint, told) == (first, []), "what is finished is not run again"
+    for name, value in {"width": 9, "loosest": 50.0}.items():
+        with pytest.raises(ConfigError, match=name):
+            collect(POINT, replace(TINY, **{name: value}), tmp_path / "a", seed=0)
+    more = replace(TINY, steps=2 * TINY.steps, episodes=40)
+    before = logged(tmp_path / "a")
+    collect(POINT, more, tmp_path / "a", seed=0)
+    np.testing.assert_array_equal(logged(tmp_path / "a")[: len(before)], before)
+    assert len(logged(tmp_path / "a")) > len(before)
+    (tmp_path / "b" / "shards" / "shard-000000.npz").unlink()
+    with pytest.raises(DatasetError, match=r"shard-000000.npz cannot be read.* Restore it"):
+        collect(POINT, more, tmp_path / "b", seed=0, progress=told.append)
+    assert told == [], "nothing is taken before that is noticed"
+    with pytest.raises(ConfigError, match="No episode ended within 600 steps"):
+        collect(POINT, replace(TINY, steps=600), tmp_path / "d", seed=0)
 
 
 def test_a_stopped_collection_goes_on_and_keeps_what_was_logged(tmp_path: Path) -> None:
@@ -96,14 +104,6 @@ def test_a_stopped_collection_goes_on_and_keeps_what_was_logged(tmp_path: Path) 
     assert len(np.unique(after, axis=0)) == len(after) == told[-1].figures["episodes"]
 
 
-def test_more_steps_may_be_asked_for_later(tmp_path: Path) -> None:
-    collect(POINT, TINY, tmp_path, seed=0)
-    before = logged(tmp_path)
-    collect(POINT, replace(TINY, steps=2 * TINY.steps, episodes=40), tmp_path, seed=0)
-    assert len(logged(tmp_path)) > len(before)
-    np.testing.assert_array_equal(logged(tmp_path)[: len(before)], before)
-
-
 def test_a_collection_that_ends_early_is_the_beginning_of_the_whole(tmp_path: Path) -> None:
     early = replace(TINY, stop=TINY.steps // 2)
     told: list[Progress] = []
@@ -114,25 +114,6 @@ def test_a_collection_that_ends_early_is_the_beginning_of_the_whole(tmp_path: Pa
     assert told[-1].done == told[-1].total == early.stop
     np.testing.assert_array_equal(begun, logged(tmp_path / "whole")[: len(begun)])
     assert not np.array_equal(begun, logged(tmp_path / "short"))
-
-
-def test_an_early_end_beyond_all_steps_is_refused() -> None:
-    with pytest.raises(ConfigError, match=f"between 0 and steps = {TINY.steps}; got {TINY.steps + 1}"):
-        replace(TINY, stop=TINY.steps + 1)
-
-
-def test_a_finished_collection_is_not_run_again(tmp_path: Path) -> None:
-    told: list[Progress] = []
-    first = read_dsrl(collect(POINT, TINY, tmp_path, seed=0))
-    assert same(first, read_dsrl(collect(POINT, TINY, tmp_path, seed=0, progress=told.append)))
-    assert told == []
-
-
-@pytest.mark.parametrize("change", [{"width": 9}, {"loosest": 50.0}])
-def test_other_settings_in_the_same_directory_are_refused(tmp_path: Path, change: dict[str, float]) -> None:
-    collect(POINT, TINY, tmp_path, seed=0)
-    with pytest.raises(ConfigError, match=next(iter(change))):
-        collect(POINT, replace(TINY, **change), tmp_path, seed=0)
 
 
 def dear(observation: Any, action: Any, next_observation: Any, info: Any) -> float:
@@ -160,24 +141,6 @@ def test_another_cost_or_horizon_in_the_same_directory_is_refused(
     collect(pendulum, TINY, tmp_path, seed=0, workers=0)
     with pytest.raises(ConfigError, match=complaint):
         collect(task_from_id("Pendulum-v1", **settings | change), TINY, tmp_path, seed=0, workers=0)
-
-
-def test_the_file_of_a_task_in_a_namespace_has_no_slash(tmp_path: Path) -> None:
-    assert collect(replace(POINT, name="lab/Point"), TINY, tmp_path, seed=0) == tmp_path / "lab-Point.hdf5"
-
-
-def test_a_missing_shard_is_noticed_before_any_further_step(tmp_path: Path) -> None:
-    collect(POINT, TINY, tmp_path, seed=0)
-    (tmp_path / "shards" / "shard-000000.npz").unlink()
-    told: list[Progress] = []
-    with pytest.raises(DatasetError, match=r"shard-000000.npz cannot be read.* Restore it"):
-        collect(POINT, replace(TINY, steps=2 * TINY.steps), tmp_path, seed=0, progress=told.append)
-    assert told == []
-
-
-def test_steps_too_few_for_one_episode_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="No episode ended within 600 steps"):
-        collect(POINT, replace(TINY, steps=600), tmp_path, seed=0)
 
 
 def test_two_collections_do_not_share_a_directory(tmp_path: Path) -> None:

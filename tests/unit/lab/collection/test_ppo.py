@@ -7,7 +7,7 @@ import torch
 from lifesafe.lab.collection.config import CollectionConfig
 from lifesafe.lab.collection.ppo import Batch, Learner, level, sweep
 from lifesafe.lab.collection.sampler import Sampler
-from lifesafe.systems import Task, open_vector, task
+from lifesafe.systems import open_vector, task
 
 POINT = task("PointCircle")
 SMALL = CollectionConfig(rows=14, exhibits=2, segment=100, width=32, knots=3, entropy=0.01, minibatch=350)
@@ -43,14 +43,6 @@ def test_every_term_of_the_loss_moves_the_parameters_that_it_should_and_no_other
         for name, parameter in network.named_parameters():
             has_gradient = parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
             assert has_gradient == f"{prefix}.{name}".startswith(moved), name
-
-
-def test_a_fresh_batch_has_ratio_one() -> None:
-    learner = Learner(POINT, SMALL, seed=0)
-    batch = batch_of(learner)
-    losses, moved = learner.losses(batch)
-    assert float(moved) == pytest.approx(0, abs=1e-6)
-    assert float(losses["behavior"].detach()) == pytest.approx(-float(batch.advantages.mean()), abs=1e-6)
 
 
 def test_where_multipliers_are_large_advantages_follow_the_costs() -> None:
@@ -96,23 +88,10 @@ def test_a_learner_that_was_saved_goes_on_as_if_it_had_not_been() -> None:
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_several_costs_are_learned_together() -> None:
-    two = Task(
-        name="Two", make="none:none", observations=3, actions=1, horizon=5, limits=(1.0, 2.0), largest_costs=(1.0, 1.0)
-    )
-    learner = Learner(two, SMALL, seed=0)
-    assert learner.multipliers(np.array([0.3])).shape == (1, 2)
-    assert learner.critics(torch.zeros(1, 3 + 3 + 1)).shape == (1, 3)
-
-
-def test_the_sweep_goes_from_the_tightest_to_the_loosest_limit() -> None:
+def test_the_sweep_goes_from_the_tightest_to_the_loosest_limit_and_narrows_in_the_first_half() -> None:
     limits = sweep(SMALL, np.linspace(0, 1, 11))
-    assert limits[0] == SMALL.tightest
-    assert limits[-1] == SMALL.loosest
+    assert (limits[0], limits[-1]) == (SMALL.tightest, SMALL.loosest)
     assert (np.diff(limits) > 0).all()
-
-
-def test_the_sweep_narrows_in_the_first_half_and_then_stays() -> None:
     narrowing = replace(SMALL, narrowed=0.5)
     loosest = [float(sweep(narrowing, np.ones(1), progress)[0]) / SMALL.loosest for progress in (0, 0.25, 0.5, 0.9)]
     np.testing.assert_allclose(loosest, [1.0, 0.75, 0.5, 0.5])
