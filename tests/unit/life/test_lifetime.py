@@ -2,7 +2,9 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 import own_machine
+from lifesafe.data import Dataset
 from lifesafe.data.relabel import AugmentationConfig
 from lifesafe.errors import CheckpointError, ConfigError, DatasetError, JournalError, NoSafeTargetError, TrialError
 from lifesafe.interfaces import Progress
@@ -42,27 +45,36 @@ def live(directory: Path, search: Search) -> None:
             pass
 
 
-@pytest.fixture(scope="module", params=SEARCHES)
-def lived(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of a life that has been through all phases."""
-    directory = tmp_path_factory.mktemp("lives") / "life"
-    with small_life(directory, search=SEARCHES[request.param]) as life:
-        assert life.phase is Phase.TRAIN
-        life.train()
-        assert life.phase is Phase.OPTIMIZE
-        assert life.optimize() is not None
-        assert life.phase is Phase.OPERATE
-        assert len(list(life.operate(SERVED))) == SERVED
-        assert life.phase is Phase.OPERATE
-    return directory
-
-
 @pytest.fixture(scope="module")
-def operated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the directory of one such life."""
-    directory = tmp_path_factory.mktemp("life") / "life"
-    live(directory, SEARCHES["trial with a stop"])
+def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return the directories of lives that have been through all phases, by the search; each is lived once."""
+
+    @cache
+    def directory(name: str) -> Path:
+        place = tmp_path_factory.mktemp("lives") / "life"
+        with small_life(place, search=SEARCHES[name]) as life:
+            assert life.phase is Phase.TRAIN
+            life.train()
+            assert life.phase is Phase.OPTIMIZE
+            assert life.optimize() is not None
+            assert life.phase is Phase.OPERATE
+            assert len(list(life.operate(SERVED))) == SERVED
+            assert life.phase is Phase.OPERATE
+        return place
+
     return directory
+
+
+@pytest.fixture(params=SEARCHES)
+def lived(request: pytest.FixtureRequest, lives: Callable[[str], Path]) -> Path:
+    """Return the directory of a life, of every search in turn."""
+    return lives(request.param)
+
+
+@pytest.fixture
+def operated(lives: Callable[[str], Path]) -> Path:
+    """Return the directory of one such life."""
+    return lives("trial with a stop")
 
 
 def copied(lived: Path, place: Path) -> Path:
@@ -84,18 +96,23 @@ def records(directory: Path) -> list[Record]:
 
 
 def test_the_record_tells_the_whole_life_and_replays(lived: Path) -> None:
-    kinds = [type(event) for _, event in events(lived)]
+    told = [event for _, event in events(lived)]
+    kinds = [type(event) for event in told]
     assert kinds[:3] == [e.Opened, e.Asked, e.Told]
     assert kinds[-3:] == [e.Serving, e.Served, e.Served]
     replayed = SafeOptimizer.replay(records(lived))
+    problem = replayed.problem
     assert replayed.stage == "done"
-    assert replayed.history.searched <= replayed.problem.episodes
+    assert replayed.history.searched <= problem.episodes
     assert replayed.history.served == SERVED
+    assert (problem.stop_at is None) is (problem.incident is not None)
+    costs = [cost for event in told if isinstance(event, e.Told | e.Served) for _, cost in event.episodes]
+    assert problem.bounds is None or max(costs) <= problem.bounds[0], "every episode ends at the stop"
 
 
-def test_its_policy_is_the_one_that_training_alone_gives_for_the_seed(lived: Path, tmp_path: Path) -> None:
+def test_its_policy_is_the_one_that_training_alone_gives_for_the_seed(operated: Path, tmp_path: Path) -> None:
     train(CONFIG, data(), seed=2, directory=tmp_path)
-    for path in (lived / "policy").iterdir():
+    for path in (operated / "policy").iterdir():
         assert path.read_bytes() == (tmp_path / "policy" / path.name).read_bytes()
 
 
@@ -127,10 +144,8 @@ def test_a_life_that_stops_within_a_trial_runs_that_trial_again(lived: Path, tmp
 
     def stop(state: Progress) -> None:
         nonlocal left
-        if (
-            life.optimizer.history.open is not None and state.figures["trials"] >= 3 - left
-        ):  # once within each of the first trials
-            left -= 1
+        if life.optimizer.history.open is not None and state.figures["trials"] >= 3 - left:
+            left -= 1  # once within each of the first trials
             raise KeyboardInterrupt
 
     while left:
@@ -138,14 +153,6 @@ def test_a_life_that_stops_within_a_trial_runs_that_trial_again(lived: Path, tmp
             life.optimize(stop)
     live(tmp_path, search)
     assert events(tmp_path) == events(lived)
-
-
-def test_every_episode_ends_at_the_stop(lived: Path) -> None:
-    problem = SafeOptimizer.replay(records(lived)).problem
-    told = [row for _, event in events(lived) if isinstance(event, e.Told | e.Served) for row in event.episodes]
-    if problem.bounds is not None:
-        assert max(cost for _, cost in told) <= problem.bounds[0]
-    assert (problem.stop_at is None) is (problem.incident is not None)
 
 
 def test_a_life_goes_on_from_its_directory_alone(lived: Path, tmp_path: Path) -> None:
@@ -256,19 +263,17 @@ def test_the_record_of_another_search_is_not_taken_for_that_of_the_life(operated
     with pytest.raises(ConfigError, match=r"holds the record of another search.*Give another directory"):
         small_life(tmp_path)
     assert not (tmp_path / "run.toml").exists()
+    with pytest.raises(ConfigError, match=r"was begun by `lifesafe ask` or SafeOptimizer, and knows no environment"):
+        Lifetime.open(tmp_path)
+    with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a plan to begin one"):
+        Lifetime.open(tmp_path / "nowhere")
+    assert not (tmp_path / "nowhere").exists()
     life = copied(operated, tmp_path)
     (life / "run.toml").unlink()  # the same settings make the same problem, so the life is found again
     with pytest.raises(ConfigError, match="holds the record of another search"):
         small_life(life, search=SEARCHES["trial"])
     with small_life(life, search=SEARCHES["trial with a stop"]) as again:
         assert (again.phase, again.served) == (Phase.OPERATE, SERVED)
-
-
-def test_a_run_of_ask_and_tell_is_no_life(tmp_path: Path) -> None:
-    problem = Problem(axes={"speed": (0, 1)}, starts=[{"speed": 0.1}], limits=5.0, rewards=(0, 1))
-    SafeOptimizer.open(tmp_path, problem).close()
-    with pytest.raises(ConfigError, match=r"was begun by `lifesafe ask` or SafeOptimizer, and knows no environment"):
-        Lifetime.open(tmp_path)
 
 
 def test_a_life_has_one_writer(operated: Path, tmp_path: Path) -> None:
@@ -285,13 +290,35 @@ def test_only_policies_of_relabeled_episodes_begin_at_all_reward() -> None:
     assert not relabels(CONFIG)
 
 
-def test_a_life_needs_a_plan_to_begin_and_says_so(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"There is no run in .*nowhere; give a plan to begin one"):
-        Lifetime.open(tmp_path / "nowhere")
-    assert not (tmp_path / "nowhere").exists()
-
-
 # What cannot be begun is refused before anything is trained
+
+
+def costing(cost: float) -> Dataset:
+    """Return logs with one step of another cost."""
+    costs = data().costs.copy()
+    costs[7] = cost
+    return replace(data(), costs=costs)
+
+
+@pytest.mark.parametrize(
+    ("logs", "error", "complaint"),
+    [
+        (lambda: costing(1.5), DatasetError, r"step costs 1\.5 \(cost 1\), and with largest_step = 1 none costs more"),
+        (lambda: costing(-0.5), DatasetError, r"step costs -0\.5 \(cost 1, transition 7\); costs are never negative"),
+        (
+            lambda: data().select(np.flatnonzero(data().returns[:, 1] > 20)),
+            DatasetError,
+            r"No logged episode keeps the limits \(20.0,\): the cheapest costs \(21.0,\)",
+        ),
+        (lambda: by_luck(data(), np.random.default_rng(0)), NoSafeTargetError, "look like luck"),
+    ],
+)
+def test_logs_that_cannot_be_searched_by_are_refused(
+    tmp_path: Path, logs: Callable[[], Dataset], error: type[Exception], complaint: str
+) -> None:
+    with pytest.raises(error, match=complaint):
+        small_life(tmp_path / "life", data=logs())
+    assert not (tmp_path / "life").exists()
 
 
 def test_other_data_are_refused_before_anything_is_learned_from_them(tmp_path: Path) -> None:
@@ -301,14 +328,15 @@ def test_other_data_are_refused_before_anything_is_learned_from_them(tmp_path: P
         life.train()
 
 
-def test_logs_that_cost_more_than_is_said_to_be_possible_are_refused(tmp_path: Path) -> None:
-    costs = data().costs.copy()
-    costs[7] = 1.5
-    with pytest.raises(DatasetError, match=r"step costs 1\.5 \(cost 1\), and with largest_step = 1 none costs more"):
-        small_life(tmp_path / "life", data=replace(data(), costs=costs))
-    costs[7] = -0.5
-    with pytest.raises(DatasetError, match=r"step costs -0\.5 \(cost 1, transition 7\); costs are never negative"):
-        small_life(tmp_path / "life", data=replace(data(), costs=costs))
+def test_an_environment_that_says_no_cost_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    silent = task_from_id("Pendulum-v1", limits=20.0)
+    logged = own_machine.logs()
+    wide = {
+        name: np.column_stack([getattr(logged, name), np.zeros(logged.transitions)])
+        for name in ("observations", "next_observations")
+    }
+    with pytest.raises(ConfigError, match="cost"):
+        Lifetime.open(tmp_path / "life", Plan(task=silent, method=CONFIG), data=replace(logged, **wide))
     assert not (tmp_path / "life").exists()
 
 
@@ -334,21 +362,6 @@ def test_an_impossible_search_is_refused(tmp_path: Path, search: dict[str, Any],
 def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
     with pytest.raises(ConfigError, match="level must lie between 0 and 1"):
         Plan(task=task("PointCircle"), level=level)
-
-
-def test_logs_without_an_episode_that_keeps_the_limit_are_refused(tmp_path: Path) -> None:
-    logged = data()
-    costly = logged.select([i for i, (_, cost) in enumerate(logged.returns) if cost > 5])
-    with pytest.raises(DatasetError, match=r"No logged episode keeps the limits \(5.0,\): the cheapest costs \(6.0,\)"):
-        small_life(tmp_path / "life", limit=5.0, data=costly)
-    assert not (tmp_path / "life").exists()
-
-
-def test_logs_of_luck_are_refused(tmp_path: Path) -> None:
-    logged = by_luck(data(), np.random.default_rng(0))
-    with pytest.raises(NoSafeTargetError, match="look like luck"):
-        small_life(tmp_path, data=logged)
-    assert not list(tmp_path.iterdir())
 
 
 # Other limits
@@ -388,44 +401,24 @@ def test_lower_limits_start_from_what_was_cheap_or_are_refused(operated: Path, t
             life.change_limits((10.0, 10.0))
 
 
-def test_the_limits_that_there_are_change_nothing(operated: Path, tmp_path: Path) -> None:
+def test_the_same_limits_and_impossible_ones_change_nothing(operated: Path, tmp_path: Path) -> None:
     with Lifetime.open(copied(operated, tmp_path)) as life:
         life.change_limits(20.0)
+        for limit in (0.0, -1.0, float("inf"), float("nan")):
+            with pytest.raises(ConfigError, match=r"[Ll]imits must be (positive numbers|a number)"):
+                life.change_limits(limit)
+        assert life.optimizer.problem.limits == (20.0,)
         assert life.phase is Phase.OPERATE
     assert events(tmp_path / "life") == events(operated)
 
 
-@pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
-def test_impossible_limits_are_refused_and_change_nothing(operated: Path, tmp_path: Path, limit: float) -> None:
-    with Lifetime.open(copied(operated, tmp_path)) as life:
-        with pytest.raises(ConfigError, match=r"imits must be"):
-            life.change_limits(limit)
-        assert life.optimizer.problem.limits == (20.0,)
-    assert events(tmp_path / "life") == events(operated)
-
-
-# An environment of the user's own
-
-
 def test_a_cost_that_is_a_function_is_given_again(tmp_path: Path) -> None:
-    own = task_from_id(own_machine.ID, limits=5.0, cost=own_machine.spills)
-    plan = Plan(task=own, method=CONFIG)
+    plan = Plan(task=task_from_id(own_machine.ID, limits=5.0, cost=own_machine.spills), method=CONFIG)
     Lifetime.open(tmp_path, plan, data=own_machine.logs()).close()
     with pytest.raises(ConfigError, match=r"is about the task 'own_machine:Belt-v0', which is not registered here"):
         Lifetime.open(tmp_path)
     with Lifetime.open(tmp_path, plan) as life:
         assert life.phase is Phase.TRAIN
-
-
-def test_an_environment_that_says_no_cost_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
-    pendulum = task_from_id("Pendulum-v1", limits=20.0)
-    logged = own_machine.logs()
-    observations = np.column_stack([logged.observations, logged.observations[:, :1]])
-    following = np.column_stack([logged.next_observations, logged.next_observations[:, :1]])
-    wide = replace(logged, observations=observations, next_observations=following)
-    with pytest.raises(ConfigError, match="cost"):
-        Lifetime.open(tmp_path / "life", Plan(task=pendulum, method=CONFIG), data=wide)
-    assert not (tmp_path / "life").exists()
 
 
 def test_a_setting_that_came_later_has_its_default_in_a_policy_that_lacks_it(operated: Path, tmp_path: Path) -> None:

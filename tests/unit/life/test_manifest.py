@@ -29,13 +29,9 @@ def test_what_was_written_is_found_again_with_versions(tmp_path: Path) -> None:
     assert recorded["run"] == MANIFEST["run"]
     assert {"python", "lifesafe", "torch"} <= recorded["versions"].keys()
     assert differences(recorded, MANIFEST) == []
-
-
-def test_beginning_again_with_the_same_changes_nothing(tmp_path: Path) -> None:
-    begin(tmp_path, MANIFEST)
-    before = (tmp_path / NAME).read_bytes()
-    begin(tmp_path, MANIFEST)
-    assert (tmp_path / NAME).read_bytes() == before
+    before = (tmp_path / "run" / NAME).read_bytes()
+    begin(tmp_path / "run", MANIFEST)
+    assert (tmp_path / "run" / NAME).read_bytes() == before, "beginning again with the same changes nothing"
 
 
 def test_a_moved_file_is_no_difference_but_all_else_is(tmp_path: Path) -> None:

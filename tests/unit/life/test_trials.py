@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError
-from lifesafe.interfaces import Progress
-from lifesafe.life.trials import asked, run_trial
+from lifesafe.life.trials import run_trial
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer, Trial
 from properties.runs import until
@@ -73,28 +72,26 @@ def test_the_same_trial_has_the_same_seeds_and_every_other_has_others() -> None:
     assert len(set(seeds)) == len(seeds)
 
 
-def test_a_start_is_looked_at_after_every_ten_episodes() -> None:
+@pytest.mark.parametrize(("cost", "batches"), [(0.0, [10, 10, 10]), (40.0, [10])])
+def test_a_start_is_looked_at_after_every_ten_episodes_and_given_up_if_too_costly(
+    cost: float, batches: list[int]
+) -> None:
     optimizer = search(stop_at=40.0)
     trial = optimizer.ask()
     assert trial is not None
     assert trial.episodes == 30
-    assert run(optimizer, trial, 0.0)[0].batches == [10, 10, 10]
-
-
-def test_a_start_that_is_clearly_too_costly_is_given_up_soon() -> None:
-    optimizer = search(stop_at=40.0)
-    trial = optimizer.ask()
-    assert trial is not None
-    machine, returned = run(optimizer, trial, 40.0)
-    assert machine.batches == [10]
+    machine, returned = run(optimizer, trial, cost)
+    assert machine.batches == batches
     optimizer.tell(trial, returned)
-    assert optimizer.history.searched == 10
+    assert optimizer.history.searched == sum(batches)
 
 
 @pytest.mark.parametrize(("cost", "batches"), [(0.0, [5, 5]), (15.0, [5, 5]), (1e5, [5])])
 def test_a_trial_ends_early_only_if_it_is_clearly_too_costly(cost: float, batches: list[int]) -> None:
     optimizer, trial = searching()
     assert run(optimizer, trial, cost)[0].batches == batches
+    paid, newcomer = searching(promise="total", stop_at=40.0, episodes=300)
+    assert run(paid, newcomer, 40.0)[0].batches == [newcomer.episodes], "the account has paid for all of it"
 
 
 def test_an_early_end_does_not_change_the_episodes_before_it() -> None:
@@ -103,25 +100,6 @@ def test_an_early_end_does_not_change_the_episodes_before_it() -> None:
     whole, cut = run(optimizer, trial, 0.0)[0].ran, run(optimizer, trial, 1e5)[0].ran
     assert cut == whole[: len(cut)]
     assert len(cut) < len(whole)
-
-
-def test_what_the_account_has_paid_for_runs_at_once() -> None:
-    optimizer, trial = searching(promise="total", stop_at=40.0, episodes=300)
-    assert run(optimizer, trial, 40.0)[0].batches == [trial.episodes]
-
-
-def test_progress_counts_the_episodes_of_the_search() -> None:
-    optimizer, trial = searching()
-    seen: list[Progress] = []
-    run_trial(Machine(1.0), optimizer, trial, 0, seen.append)  # type: ignore[arg-type]
-    before = optimizer.history.searched
-    assert [(state.done, state.total) for state in seen] == [(before + 5, 150), (before + 10, 150)]
-
-
-def test_a_policy_is_asked_for_returns_and_not_for_knobs() -> None:
-    assert asked(START) == START
-    with pytest.raises(ConfigError, match=r"A policy is asked for returns, and .* is a setting of knobs"):
-        asked({"speed": 0.5})
 
 
 def test_a_trial_of_knobs_runs_no_episode() -> None:
