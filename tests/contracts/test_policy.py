@@ -103,33 +103,18 @@ def test_rows_that_are_not_named_stand_still(policy: StoredPolicy, costs: int) -
         np.testing.assert_allclose(late[:, place], alone(policy, world, targets[row], row, steps=7), **CLOSE)
 
 
-def test_a_restarted_row_acts_as_a_fresh_one(policy: StoredPolicy, costs: int) -> None:
+def test_a_restarted_row_acts_as_a_fresh_one_and_leaves_the_others_alone(policy: StoredPolicy, costs: int) -> None:
     world, targets = World(costs), small_targets(costs, ROWS)
-    actor = policy.actor(targets)
-    world.run(actor, np.arange(ROWS), steps=5)
-    actor.restart([targets[0], targets[1]], np.array([3, 1]))
-    after = np.array([world.step(actor, np.array([3, 1]), np.array([3, 1]), time) for time in range(HORIZON)])
-    np.testing.assert_allclose(after[:, 0], alone(policy, world, targets[0], 3), **CLOSE)
-    np.testing.assert_allclose(after[:, 1], alone(policy, world, targets[1], 1), **CLOSE)
-
-
-def test_a_restart_leaves_the_other_rows_alone(policy: StoredPolicy, costs: int) -> None:
-    world, targets = World(costs), small_targets(costs, ROWS)
-    actor = policy.actor(targets)
-    before = world.run(actor, np.arange(ROWS), steps=4)
-    actor.restart([targets[0]], np.array([1]))
-    after = world.run(actor, np.array([0, 2, 3]), begin=4, steps=4)
-    for place, row in enumerate([0, 2, 3]):
-        expected = alone(policy, world, targets[row], row, steps=8)
-        np.testing.assert_allclose(np.concatenate([before[:, row], after[:, place]]), expected, **CLOSE)
-
-
-def test_actors_do_not_share_a_history(policy: StoredPolicy, costs: int) -> None:
-    world, targets = World(costs), small_targets(costs, ROWS)
-    first = policy.actor(targets)
-    world.run(first, np.arange(ROWS), steps=6)
-    fresh = world.run(policy.actor(targets), np.arange(ROWS), steps=6)
-    np.testing.assert_array_equal(fresh, world.run(policy.actor(targets), np.arange(ROWS), steps=6))
+    actor, restarted, others = policy.actor(targets), np.array([3, 1]), np.array([0, 2])
+    before = world.run(actor, np.arange(ROWS), steps=5)
+    actor.restart([targets[0], targets[1]], restarted)
+    fresh = world.run(actor, restarted)
+    rest = world.run(actor, others, begin=5, steps=4)
+    for place, row in enumerate(restarted):
+        np.testing.assert_allclose(fresh[:, place], alone(policy, world, targets[place], row), **CLOSE)
+    for place, row in enumerate(others):
+        went = np.concatenate([before[:, row], rest[:, place]])
+        np.testing.assert_allclose(went, alone(policy, world, targets[row], row, steps=9), **CLOSE)
 
 
 def test_the_caller_may_reuse_its_arrays(policy: StoredPolicy, costs: int) -> None:

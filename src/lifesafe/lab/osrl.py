@@ -415,9 +415,7 @@ def relabel(returns: Float[np.ndarray, "e 2"], config: OSRLCDTConfig, random: np
     curve = np.polynomial.Polynomial.fit(costs[front], rewards[front], terms)
     wanted = np.linspace(costs.min(), costs.max(), count)
     low = np.asarray(curve(wanted)) + 1.0
-    gained = low + (config.largest_reward - low) * random.random(
-        count
-    )  # as NumPy's uniform does, even if low is higher
+    gained = low + (config.largest_reward - low) * random.random(count)  # even where low is higher
     distance = np.hypot(wanted[:, None] - costs, gained[:, None] - rewards)
     nearest = np.where(costs <= wanted[:, None], distance, np.inf).argmin(axis=1)
     chosen = _with_stand_ins(rewards, costs, nearest, config.largest_drop, random)

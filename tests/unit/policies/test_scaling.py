@@ -1,7 +1,5 @@
 """Scaling of observations and returns-to-go."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -70,14 +68,6 @@ def test_a_higher_cost_is_shown_as_higher_and_low_costs_are_told_apart() -> None
     assert shown[1] == 0
     assert shown[0] == -shown[2]
     assert (shown[3] - shown[2]) / (shown[5] - shown[1]) > 0.08
-
-
-def test_plain_values_come_back() -> None:
-    scaling = Scaling.from_dataset(random_dataset(costs=2))
-    again = Scaling.from_plain(json.loads(json.dumps(scaling.plain())))
-    assert again.plain() == scaling.plain()
-    values = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 10
-    assert torch.equal(again.coming(values), scaling.coming(values))
 
 
 def test_training_sees_returns_to_go_as_acting_does() -> None:

@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,27 +58,27 @@ def test_actions_that_no_policy_can_take_are_refused() -> None:
         train(SMALL, wide)
 
 
-def test_without_a_directory_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_does_not_change_the_result_and_nothing_is_written_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    train(SMALL, small_dataset())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_directory_does_not_change_the_result(tmp_path: Path) -> None:
     first = train(SMALL, small_dataset(), seed=3)
-    second = train(SMALL, small_dataset(), seed=3, directory=tmp_path / "run", checkpoint_every=0, log_every=7)
+    assert list(tmp_path.iterdir()) == []
+    second = train(SMALL, small_dataset(), seed=3, directory="run", checkpoint_every=0, log_every=7)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert same(first, second)
     assert same(first, load(tmp_path / "run"))
     assert not same(first, train(SMALL, small_dataset(), seed=4))
 
 
 def test_the_callers_random_state_neither_matters_nor_changes() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first = train(SMALL, small_dataset())
-    assert torch.equal(torch.get_rng_state(), before)
-    torch.manual_seed(2)
-    assert same(first, train(SMALL, small_dataset()))
+    policies = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        policies.append(train(SMALL, small_dataset()))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert same(*policies)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -190,7 +190,7 @@ def test_a_full_disk_is_reported_and_the_checkpoint_before_stays(small_disk: Pat
                         break
 
     options: dict[str, Any] = {"directory": small_disk / "run", "log_every": 10, "checkpoint_every": 0}
-    with pytest.raises(CheckpointError, match="No space left on device"):
+    with pytest.raises(CheckpointError, match=r"No space left on device\. Step 20 is lost, the checkpoint before"):
         train(config, dataset, report=fill, **options)
     (small_disk / "filler").unlink()
     assert json.loads((small_disk / "run" / "training" / "state.json").read_text())["step"] == 19
@@ -211,22 +211,9 @@ def test_a_checkpoint_of_another_version_is_refused(tmp_path: Path, monkeypatch:
         train(SMALL, small_dataset(), **options)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BreakingConfig:
-    steps: int = 30
-
-    def build(self, dataset: Dataset, *, seed: int, device: str = "cpu", compile: bool = False) -> Any:
-        return BreakingLearner(SMALL, dataset, seed=seed, device=device, compile=compile)
-
-
-class BreakingLearner(RvSLearner):
-    def update(self, step: int) -> dict[str, Tensor]:
-        return {"loss": torch.tensor(math.nan if step == 17 else 1.0)}
-
-
 def test_a_loss_that_is_not_finite_ends_the_training() -> None:
-    with pytest.raises(ConfigError, match=r"loss is nan at step 20\. Give a smaller learning_rate"):
-        train(BreakingConfig(), small_dataset(), log_every=5)
+    with pytest.raises(ConfigError, match=r"loss is (nan|inf) at step \d+\. Give a smaller learning_rate"):
+        train(replace(SMALL, learning_rate=1e38), small_dataset(), log_every=5)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lifesafe.errors import CheckpointError, ConfigError
+from lifesafe.errors import CheckpointError
 from lifesafe.policies.training_state import CSVLog, Identity, TrainingDirectory, TrainingState
 
 IDENTITY = Identity("RvSConfig", {"steps": 10, "width": 8}, "d" * 64, 0)
@@ -38,20 +38,11 @@ def check(found: TrainingState | None, step: int) -> None:
         assert torch.equal(found.tensors[name], tensor)
 
 
-def test_before_the_first_checkpoint_there_is_none(files: TrainingDirectory) -> None:
-    assert files.read() is None
-
-
 def test_the_last_checkpoint_comes_back(files: TrainingDirectory) -> None:
+    assert files.read() is None
     for step in (3, 5, 12):
         files.write(state(step))
         check(files.read(), step)
-
-
-def test_older_checkpoints_are_removed(files: TrainingDirectory) -> None:
-    for step in (3, 5):
-        files.write(state(step))
-    assert sorted(path.name for path in files.path.iterdir()) == ["state-5.safetensors", "state.json"]
 
 
 def test_what_killed_writers_left_is_passed_over_and_cleared_away(files: TrainingDirectory) -> None:
@@ -79,6 +70,9 @@ def test_damage_is_found(files: TrainingDirectory, name: str) -> None:
         (files.path / name).write_bytes(content[:length])
         with pytest.raises(CheckpointError, match="damaged or was edited"):
             files.read()
+    (files.path / "state-3.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"damaged|state-3\.safetensors is missing"):
+        files.read()
 
 
 def test_an_edited_step_is_found(files: TrainingDirectory) -> None:
@@ -89,50 +83,11 @@ def test_an_edited_step_is_found(files: TrainingDirectory) -> None:
         files.read()
 
 
-def test_missing_tensors_are_named(files: TrainingDirectory) -> None:
-    files.write(state(3))
-    (files.path / "state-3.safetensors").unlink()
-    with pytest.raises(CheckpointError, match=r"state-3\.safetensors is missing"):
-        files.read()
-
-
-@pytest.mark.parametrize(
-    ("other", "difference"),
-    [
-        (Identity("RvSConfig", {"steps": 10, "width": 9}, "d" * 64, 0), "config.width = 8 there, 9 here"),
-        (Identity("RvSConfig", {"steps": 10, "width": 8}, "e" * 64, 0), "dataset dddddddd there, eeeeeeee here"),
-        (Identity("RvSConfig", {"steps": 10, "width": 8}, "d" * 64, 1), "seed 0 there, 1 here"),
-        (Identity("CDTConfig", {"steps": 10, "width": 8}, "d" * 64, 0), "method RvSConfig there, CDTConfig here"),
-    ],
-)
-def test_another_training_is_refused(files: TrainingDirectory, other: Identity, difference: str) -> None:
-    files.write(state(3))
-    with pytest.raises(
-        ConfigError, match=r"belongs to another training, [0-9a-f]{8}; this one is [0-9a-f]{8}"
-    ) as found:
-        TrainingDirectory(files.path, other).read()
-    assert difference in str(found.value)
-
-
 def test_two_trainings_in_one_place_are_refused(files: TrainingDirectory) -> None:
     with files.open(), pytest.raises(CheckpointError, match="Another process trains in"), ExitStack() as stack:
         stack.enter_context(TrainingDirectory(files.path, IDENTITY).open())
     with files.open():
         pass
-
-
-def test_a_full_disk_leaves_the_last_checkpoint_whole(small_disk: Path) -> None:
-    files = TrainingDirectory(small_disk / "training", IDENTITY)
-    with files.open():
-        files.write(state(3, size=40_000))
-        for _ in range(3):
-            with pytest.raises(
-                CheckpointError, match=r"No space left on device\. Step 5 is lost, the checkpoint before it is whole"
-            ):
-                files.write(state(5, size=40_000))
-            check(files.read(), 3)
-        files.write(state(6, size=20_000))
-        check(files.read(), 6)
 
 
 @pytest.mark.parametrize("failing", ["fsync", "open", "replace"])

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
+from lifesafe.lab.baselines.estimates import moved
 from lifesafe.lab.baselines.markov import snapshot
 from lifesafe.lab.baselines.networks import GaussianActor
 from lifesafe.lab.baselines.proposals import (
@@ -129,7 +130,9 @@ class BEARLagLearner(ProposalLearner):
         discrepancy = mean_discrepancy(actions, self.imitations(batch), self.config.kernel_width).mean()
         excess = discrepancy - self.config.discrepancy
         weight = self.model.log_weight.exp()
-        self._raise_weight(excess.detach())
+        self.model.log_weight = moved(
+            self.model.log_weight, excess.detach(), self.config.weight_rate, (-5.0, self.config.most_weight)
+        )
         warming = step < self.config.warmup * self.config.steps
         loss, metrics = self.constrained_loss(batch.observations, torch.tanh(actions[:, 0]), counts=not warming)
         return loss + weight * excess, {**metrics, "discrepancy": discrepancy, "discrepancy_weight": weight}
@@ -148,13 +151,6 @@ class BEARLagLearner(ProposalLearner):
         observations = batch.observations.repeat_interleave(count, dim=0)
         latents = self.normal(len(observations), self.model.vae.latent).clamp(-LATENT_BOUND, LATENT_BOUND)
         return self.model.vae.decode_raw(observations, latents).view(-1, count, self.sizes["actions"])
-
-    @torch.no_grad()
-    def _raise_weight(self, excess: Float[Tensor, ""]) -> None:
-        """Give the discrepancy more weight if it is too large, else less."""
-        log_weight = self.model.log_weight
-        moved = log_weight + self.config.weight_rate * log_weight.exp() * excess
-        self.model.log_weight = moved.clamp(-5.0, self.config.most_weight)
 
     def policy(self) -> BEARLag:
         return BEARLag(self.config, snapshot(self.model), self.sizes)

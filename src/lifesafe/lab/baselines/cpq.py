@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from lifesafe.data import Dataset
-from lifesafe.lab.baselines.estimates import careful, signs, squared_errors
+from lifesafe.lab.baselines.estimates import careful, moved, signs, squared_errors
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import ActionVAE, Critics, GaussianActor, divergence
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
@@ -142,7 +142,9 @@ class CPQLearner(OfflineLearner):
         unknown = self.unknown_costs(batch)
         lack = self.config.margin * self.model.limits.squeeze(1) - unknown
         self._descend("cost_critics", cost_loss + self.model.log_weights.exp() @ lack)
-        self._weigh(lack.detach())
+        self.model.log_weights = moved(
+            self.model.log_weights, lack.detach(), self.config.weight_rate, _LOG_WEIGHT_RANGE
+        )
         actor_loss, safe = self.actor_loss(batch)
         self._descend("actor", actor_loss)
         self._follow()
@@ -211,13 +213,6 @@ class CPQLearner(OfflineLearner):
     def safe(self, costs: Float[Tensor, "k m"]) -> Bool[Tensor, " m"]:
         """Return whether all costs keep their limits."""
         return (costs <= self.model.limits).all(0)
-
-    @torch.no_grad()
-    def _weigh(self, lack: Float[Tensor, " k"]) -> None:
-        """Give the conservative term more weight if unknown actions cost too little, else less."""
-        log_weights = self.model.log_weights
-        moved = log_weights + self.config.weight_rate * log_weights.exp() * lack
-        self.model.log_weights = moved.clamp(*_LOG_WEIGHT_RANGE)
 
     def policy(self) -> CPQ:
         return CPQ(self.config, snapshot(self.model.actor), self.sizes)

@@ -69,6 +69,13 @@ def critic_limits(limits: Sequence[float], *, horizon: int, discount: float, fin
     return tuple(limit / horizon * steps for limit in limits)
 
 
+def moved(
+    log_weight: Float[Tensor, "*k"], excess: Float[Tensor, "*k"], rate: float, bounds: tuple[float, float]
+) -> Float[Tensor, "*k"]:
+    """Return the logarithm of a weight after a step of gradient ascent: more where there is an excess, else less."""
+    return (log_weight + rate * log_weight.exp() * excess).clamp(*bounds)
+
+
 class PIDMultipliers(nn.Module):
     """One multiplier per cost: it rises while the cost is above its limit, and falls back to 0 below it.
 

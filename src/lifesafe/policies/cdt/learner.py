@@ -36,7 +36,7 @@ from lifesafe.data.segments import Rows, Segments, held_out_transitions
 from lifesafe.errors import ConfigError
 from lifesafe.policies.cdt.actor import CDTActor
 from lifesafe.policies.cdt.batches import Batch, Sampler, Table
-from lifesafe.policies.cdt.network import CDTNetwork, Drop, Dropout, Gaussian, Sizes, TorchDropout
+from lifesafe.policies.cdt.network import CDTNetwork, Dropout, Gaussian, Sizes
 from lifesafe.policies.device import keep_freed_memory
 from lifesafe.policies.export.steps import Exportable, stream_step
 from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
@@ -186,7 +186,7 @@ class CDTLearner:
         self._batches = generator(seed, "cdt", "batches")
         self._drops = generator(seed, "cdt", "dropout")
         own = self._device.type == "cpu" and not compile
-        self._drop: Drop = Dropout(config.dropout, self._drops) if own else TorchDropout(config.dropout)
+        self._drop = Dropout(config.dropout, self._drops if own else None)
         self._optimizer = torch.optim.AdamW(
             self._network.parameters(),
             lr=config.learning_rate,

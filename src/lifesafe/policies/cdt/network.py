@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -66,55 +66,35 @@ class Gaussian(NamedTuple):
         return self.log_std + 0.5 * (1 + math.log(2 * math.pi))
 
 
-class Drop(Protocol):
-    """Sets random entries to 0 and scales up the rest, so that the mean stays."""
-
-    def __call__(self, values: Tensor) -> Tensor:
-        """Return the values after dropout."""
-        ...
-
-    def add(self, kept: Tensor, values: Tensor) -> Tensor:
-        """Return what is kept plus the values after dropout."""
-        ...
-
-
 class Dropout:
-    """Dropout from a generator of its own, four entries from every draw of 64 bits; the chance is right to 2^-17.
+    """Sets random entries to 0 and scales up the rest, so that the mean stays.
 
-    PyTorch draws one number per entry, on one core, which is an eighth of the work of a gradient step of a small
-    transformer on a CPU; this takes a quarter of that, and leaves PyTorch's global generator alone.
+    With a generator, four entries come from every draw of 64 bits; the chance is right to 2^-17. PyTorch draws one
+    number per entry, on one core, which is an eighth of the work of a gradient step of a small transformer on a CPU;
+    this takes a quarter of that. Without one, PyTorch's global generator is used: for GPUs, and for compiled networks.
     """
 
-    def __init__(self, rate: float, generator: np.random.Generator) -> None:
-        self._zeros = round(rate * 2**16)
-        self._factor = 2**16 / (2**16 - self._zeros)
+    def __init__(self, rate: float, generator: np.random.Generator | None) -> None:
+        self._rate = rate
         self._generator = generator
 
     def __call__(self, values: Tensor) -> Tensor:
-        return values * self.factors(values) if self._zeros else values
+        """Return the values after dropout."""
+        return values * self.factors(values) if self._rate else values
 
     def add(self, kept: Tensor, values: Tensor) -> Tensor:
-        return torch.addcmul(kept, values, self.factors(values)) if self._zeros else kept + values
+        """Return what is kept plus the values after dropout."""
+        return torch.addcmul(kept, values, self.factors(values)) if self._rate else kept + values
 
     def factors(self, like: Tensor) -> Tensor:
         """Return a 0 or the common factor for each entry."""
+        if self._generator is None:
+            return functional.dropout(torch.ones_like(like), self._rate)
+        zeros = round(self._rate * 2**16)
         words = self._generator.integers(-(2**63), 2**63, math.ceil(like.numel() / 4), dtype=np.int64)
         bits = torch.from_numpy(words).view(torch.int16)[: like.numel()].view(like.shape)
-        kept = (bits >= self._zeros - 2**15).to(device=like.device, dtype=like.dtype)
-        return kept.mul_(self._factor)
-
-
-class TorchDropout:
-    """The same from PyTorch's global generator: for GPUs, and for compiled networks."""
-
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
-
-    def __call__(self, values: Tensor) -> Tensor:
-        return functional.dropout(values, self._rate)
-
-    def add(self, kept: Tensor, values: Tensor) -> Tensor:
-        return kept + functional.dropout(values, self._rate)
+        kept = (bits >= zeros - 2**15).to(device=like.device, dtype=like.dtype)
+        return kept.mul_(2**16 / (2**16 - zeros))
 
 
 def window_mask(steps: int, window: int) -> Float[Tensor, "l l"]:
@@ -157,7 +137,7 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(
-        self, tokens: Float[Tensor, "b l w"], mask: Float[Tensor, "l l"], drop: Drop | None
+        self, tokens: Float[Tensor, "b l w"], mask: Float[Tensor, "l l"], drop: Dropout | None
     ) -> Float[Tensor, "b l w"]:
         """Return what the tokens become."""
         b, length, w = tokens.shape
@@ -204,7 +184,7 @@ class CDTNetwork(nn.Module):
             if isinstance(part, nn.Linear):
                 nn.init.zeros_(part.bias)
 
-    def forward(self, steps: Steps, drop: Drop | None = None) -> Gaussian:
+    def forward(self, steps: Steps, drop: Dropout | None = None) -> Gaussian:
         """Return the distribution of each action."""
         tokens = self.norm_in(self.embed(steps))
         if drop:

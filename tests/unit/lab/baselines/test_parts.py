@@ -5,10 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.distributions import Normal, kl_divergence
-from torch.nn.functional import relu
 
-from lifesafe.lab.baselines.bear_lag import mean_discrepancy
 from lifesafe.lab.baselines.coptidice import chosen_weight, soft_chi
 from lifesafe.lab.baselines.estimates import (
     PIDMultipliers,
@@ -18,25 +15,10 @@ from lifesafe.lab.baselines.estimates import (
     lagrangian_loss,
     mixed,
     signs,
-    squared_errors,
 )
-from lifesafe.lab.baselines.networks import ActionVAE, Critics, divergence, follow, gaussian_log_density, target_of
+from lifesafe.lab.baselines.networks import Critics
 from lifesafe.lab.baselines.transitions import Transitions
 from small_data import HORIZON, small_dataset
-
-
-def test_critics_side_by_side_are_perceptrons_of_their_own() -> None:
-    torch.manual_seed(0)
-    critics = Critics(5, width=7, depth=2, returns=2, critics=3)
-    inputs = torch.randn(4, 5)
-    values = critics(inputs)
-    assert values.shape == (2, 3, 4)
-    for member in range(6):
-        rows = slice(7 * member, 7 * (member + 1))
-        hidden = relu(inputs @ critics.first.weight[rows].T + critics.first.bias[rows])
-        hidden = relu(hidden @ critics.weights[0][member] + critics.biases[0][member])
-        expected = (hidden @ critics.weights[1][member] + critics.biases[1][member]).squeeze(1)
-        torch.testing.assert_close(values[member // 3, member % 3], expected)
 
 
 def test_critics_begin_as_linear_layers_do() -> None:
@@ -59,21 +41,11 @@ def test_a_mixture_leans_to_the_careful_side() -> None:
     torch.testing.assert_close(mixed(values, signs(1, optimistic=True), 0.75), torch.tensor([[1.25], [3.5]]))
 
 
-def test_with_four_critics_each_half_counts_by_its_lesser() -> None:
-    values = torch.tensor([[[4.0], [1.0], [3.0], [2.0]]])
-    torch.testing.assert_close(mixed(values, signs(0, optimistic=True), 0.75), torch.tensor([[0.75 * 1 + 0.25 * 2]]))
-
-
 def test_the_best_choice_weighs_reward_and_costs() -> None:
     estimates = torch.tensor([[[3.0, 2.0, 1.0]], [[4.0, 1.0, 0.0]]])  # one row, three choices
     torch.testing.assert_close(best_of(estimates, torch.tensor([0.0])), torch.tensor([[3.0], [4.0]]))
     torch.testing.assert_close(best_of(estimates, torch.tensor([0.5])), torch.tensor([[2.0], [1.0]]))
     torch.testing.assert_close(best_of(estimates, torch.tensor([9.0])), torch.tensor([[1.0], [0.0]]))
-
-
-def test_errors_are_summed_over_critics_and_averaged_over_rows() -> None:
-    values, targets = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]]), torch.tensor([[1.0, 1.0]])
-    assert squared_errors(values, targets).item() == pytest.approx((0 + 1) / 2 + (4 + 9) / 2)
 
 
 @pytest.mark.parametrize(("one_sided", "values"), [(False, [0.53, 0.865, 0.0]), (True, [0.53, 0.865, 0.1])])
@@ -101,54 +73,12 @@ def test_critic_limits_are_discounted_sums_of_even_costs() -> None:
         assert critic_limits([20], horizon=horizon, discount=0.99, finite=False)[0] == pytest.approx(summed)
 
 
-def test_divergence_and_density_agree_with_torch() -> None:
-    torch.manual_seed(0)
-    means, stds, values = torch.randn(5, 3), torch.rand(5, 3) + 0.1, torch.randn(5, 3)
-    expected = kl_divergence(Normal(means, stds), Normal(torch.zeros(()), torch.ones(()))).mean(-1)
-    torch.testing.assert_close(divergence(means, stds), expected)
-    torch.testing.assert_close(gaussian_log_density(values, means, stds), Normal(means, stds).log_prob(values).sum(-1))
-
-
-def test_the_discrepancy_of_a_sample_with_itself_is_nothing_and_grows_with_distance() -> None:
-    torch.manual_seed(0)
-    sample = torch.randn(6, 10, 2)
-    distances = [mean_discrepancy(sample, sample + shift, 50.0).mean().item() for shift in (0.0, 0.5, 1.0, 2.0)]
-    assert distances[0] == pytest.approx(1e-3, abs=1e-4)  # the root of what keeps it differentiable
-    assert distances == sorted(distances)
-
-
 def test_the_soft_chi_square_and_its_weights_belong_together() -> None:
     advantages = torch.linspace(-3, 3, 25, dtype=torch.float64)
     weights = chosen_weight(advantages).requires_grad_()
     (slopes,) = torch.autograd.grad(soft_chi(weights).sum(), weights)
     torch.testing.assert_close(slopes, advantages, rtol=0, atol=1e-6)
     assert soft_chi(torch.ones(1)).item() == pytest.approx(0, abs=1e-6)
-
-
-def test_a_vae_learns_to_imitate() -> None:
-    torch.manual_seed(0)
-    vae = ActionVAE(2, 1, 32, latent=2)
-    optimizer = torch.optim.Adam(vae.parameters(), lr=3e-3)
-    for _ in range(300):
-        observations = torch.randn(64, 2)
-        actions = torch.tanh(observations[:, :1])
-        loss = vae.loss(torch.cat([observations, actions], dim=1), actions, torch.randn(64, 2), 0.5)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-    observations = torch.randn(200, 2)
-    errors = vae.decode(observations, torch.zeros(200, 2)) - torch.tanh(observations[:, :1])
-    assert errors.square().mean() < 0.02
-
-
-def test_targets_follow_and_no_gradient_reaches_them() -> None:
-    network = torch.nn.Linear(2, 1)
-    target = target_of(network)
-    with torch.no_grad():
-        network.weight += 1.0
-    follow(target, network, 0.25)
-    torch.testing.assert_close(target.weight, network.weight - 0.75)
-    assert not any(parameter.requires_grad for parameter in target.parameters())
 
 
 @pytest.mark.parametrize(("ends", "count"), [("terminals", 8), ("episodes", 40), ("never", 0)])
