@@ -31,7 +31,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import pytest
@@ -136,10 +136,8 @@ def function_of(tree: ast.AST, line: int, around: str = "") -> str | None:
 def tests_for(mutant: Mutant, reach: list[dict[str, Any]]) -> list[str]:
     """Return the tests that may notice a mutant, file by file: those of its module, then the quick ones."""
     module = Path(mutant.file)
-    own, place = (
-        f"tests/unit/{module.parent.name}/test_{module.stem}.py",
-        function_of(ast.parse((ROOT / module).read_text()), mutant.line),
-    )
+    own, tree = f"tests/unit/{module.parent.name}/test_{module.stem}.py", ast.parse((ROOT / module).read_text())
+    place = function_of(tree, mutant.line)
     called = f"{mutant.file}:{place}"
     chosen = [each for each in reach if place is None or called in each["calls"] or each["file"] == own]
     if all(called not in each["calls"] for each in chosen):  # only called in other processes, if at all
@@ -147,10 +145,11 @@ def tests_for(mutant: Mutant, reach: list[dict[str, Any]]) -> list[str]:
     seconds: dict[str, float] = {}
     for each in chosen:
         seconds[each["file"]] = seconds.get(each["file"], 0.0) + each["seconds"]
-    chosen = sorted(
-        chosen, key=lambda each: (each["file"] != own, seconds[each["file"]], each["file"], each["seconds"])
-    )
-    return [each["test"] for each in chosen]
+
+    def order(each: dict[str, Any]) -> tuple[bool, float, str, float]:
+        return each["file"] != own, seconds[each["file"]], each["file"], each["seconds"]
+
+    return [each["test"] for each in sorted(chosen, key=order)]
 
 
 def noticed_by(mutant: Mutant, reach: list[dict[str, Any]]) -> str | None:
@@ -175,7 +174,7 @@ def reached(seconds: float = 3600.0) -> list[dict[str, Any]]:
     """Run all tests of the heart and return for each what it calls of the heart, and how long it takes."""
     with tempfile.TemporaryDirectory() as place:
         found = Path(place) / "calls.json"
-        done = _pytest(ROOT / "src", list(TESTS), seconds, CALLS=found)
+        done = _pytest(ROOT / "src", ["-o", _QUICK, *TESTS], seconds, CALLS=found)
         if done.returncode != 0:
             raise SystemExit(f"The tests fail without any mutant:\n{done.stdout[-3000:]}")
         rows: list[dict[str, Any]] = json.loads(found.read_text())
@@ -196,7 +195,8 @@ def _pytest(
 
 # --- the plugin of pytest
 
-_calls: dict[str, set[str]] = {}
+_QUICK = "addopts=-m 'not slow' --strict-markers --import-mode=importlib"  # without the checks of shapes
+_calls: dict[str, dict[int, CodeType]] = {}
 _rows: list[dict[str, Any]] = []
 
 
@@ -230,18 +230,19 @@ def pytest_sessionfinish() -> None:
     if "MUTATION_CALLS" in os.environ:
         for row in _rows:
             row["file"] = row["test"].partition("::")[0]
-            row["calls"] = sorted(_calls.get(row["test"], set()) | _calls.get(row["file"], set()))
+            calls = (_calls.get(row["test"], {}) | _calls.get(row["file"], {})).values()
+            places = [(os.path.relpath(code.co_filename, ROOT), code.co_qualname) for code in calls]
+            row["calls"] = sorted({f"{file}:{name}" for file, name in places if file.startswith("src/lifesafe")})
         Path(os.environ["MUTATION_CALLS"]).write_text(json.dumps(_rows))
 
 
 @contextmanager
 def _noted(name: str) -> Iterator[None]:
     """Note the functions of the heart that are called meanwhile."""
-    calls, rooms = _calls.setdefault(name, set()), tuple(f"{ROOT}/src/lifesafe/{room}/" for room in ROOMS)
+    calls = _calls.setdefault(name, {})
 
     def note(frame: FrameType, event: str, argument: Any) -> None:
-        if frame.f_code.co_filename.startswith(rooms):
-            calls.add(f"{Path(frame.f_code.co_filename).relative_to(ROOT)}:{frame.f_code.co_qualname}")
+        calls[id(frame.f_code)] = frame.f_code
 
     is_wanted = "MUTATION_CALLS" in os.environ
     if is_wanted:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lifesafe.data import Dataset
-from lifesafe.errors import ConfigError, DatasetError, NoSafeTargetError
+from lifesafe.errors import DatasetError, NoSafeTargetError
 from lifesafe.preparation.logs import check_logged_costs, episode_returns, problem_from_logs, skilled
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem
@@ -101,12 +101,3 @@ def test_a_step_that_costs_more_than_is_said_to_be_possible_is_refused(logs: Dat
 def test_the_second_cost_is_checked_too(logs: Dataset) -> None:
     with pytest.raises(DatasetError, match=r"costs -1 \(cost 2, "):
         replace(logs, costs=np.concatenate([logs.costs, logs.costs - 1], axis=1))
-
-
-def test_what_the_problem_refuses_is_refused_here(logs: Dataset) -> None:
-    with pytest.raises(ConfigError, match="Got 2 limits for 1 costs"):
-        problem_from_logs(logs, limits=(1.0, 2.0))
-    with pytest.raises(ConfigError, match="'total' needs stop_at"):
-        problem_from_logs(logs, limits=LIMIT, promise="total")
-    with pytest.raises(DatasetError, match="No logged episode keeps the limits"):
-        problem_from_logs(replace(logs, costs=logs.costs + 1), limits=LIMIT)

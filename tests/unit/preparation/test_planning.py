@@ -55,15 +55,6 @@ def test_what_a_plan_says_is_about_what_a_search_takes(planned: Effort) -> None:
     assert sorted(found)[1] == pytest.approx(planned.gained, abs=0.25)
 
 
-def test_the_words_of_a_plan_hold_its_numbers(planned: Effort) -> None:
-    text = str(planned)
-    assert text.startswith("The search takes at most 100 real episodes; as a rule ")
-    assert (f"after about {planned.usual}." in text) == (planned.usual is not None)
-    assert f"The start takes {planned.start} of them if it costs nothing" in text
-    for change, count in planned.shorter.items():
-        assert f"With {change}: about {count} instead of " in text
-
-
 @pytest.mark.parametrize(
     ("usual", "known"),
     [(90, "most of what can be gained is found after about 90."), (None, "they find about 0% of what can be gained.")],

@@ -33,10 +33,6 @@ def risk_of(optimizer: SafeOptimizer, point: Point) -> float:
     return float(beliefs.expect([point]).risks()[0])
 
 
-def test_the_start_that_was_named_first_is_tried_first() -> None:
-    assert current_start(search().beliefs) == (0, (100.0, 0.0))
-
-
 def test_a_start_that_is_more_likely_unsafe_than_not_is_left_for_the_one_least_likely_to_be() -> None:
     optimizer = search()
     first = tell(optimizer, 25)
