@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lifesafe.data import Dataset
+from lifesafe.data import Dataset, Episode
 from lifesafe.errors import DatasetError
 from logs import dataset, datasets
 
@@ -145,6 +145,20 @@ def test_episodes_of_different_shapes_are_refused() -> None:
         Dataset.from_episodes([*dataset(2), *dataset(2, costs=2)])
     with pytest.raises(DatasetError, match="Got no episodes"):
         Dataset.from_episodes([])
+
+
+def test_returns_are_summed_in_double_precision() -> None:
+    ones = np.ones((2**24 + 10, 1), dtype=np.float32)  # a float32 cannot count that far
+    assert Episode(ones, ones, ones[:, 0], ones, ones, False).returns.reward == 2**24 + 10
+
+
+@pytest.mark.wrong_shapes
+def test_an_episode_has_steps_and_arrays_of_one_length() -> None:
+    rows, none = np.zeros((3, 1), dtype=np.float32), np.zeros((0, 1), dtype=np.float32)
+    with pytest.raises(DatasetError, match="'actions': 2"):
+        Episode(rows, rows[:2], rows[:, 0], rows, rows, False)
+    with pytest.raises(DatasetError, match="at least one"):
+        Episode(none, none, none[:, 0], none, none, False)
 
 
 @pytest.mark.parametrize("wanted", [[], np.zeros(5, dtype=bool)])

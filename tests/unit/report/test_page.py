@@ -552,7 +552,7 @@ def test_decisions_that_cannot_be_made_again_are_said(runs: Runs, tmp_path: Path
 def test_damaged_and_odd_settings_do_no_harm_and_that_is_said(runs: Runs, tmp_path: Path) -> None:
     runs.copy("operated", tmp_path)
     (tmp_path / "run.toml").write_text("not = [toml", encoding="utf-8")
-    assert "The settings of the run are left out." in Page(page_html(Reading.read(tmp_path))).text
+    assert "The settings of the run are left out." in Reading.read(tmp_path).notices[0]
     (tmp_path / "run.toml").write_text('run = 5\ndata = ["x"]\nday = 2026-01-01\n', encoding="utf-8")
     assert Reading.read(tmp_path).name == f"Run {tmp_path.name}"
     assert "2026-01-01" in Page(page_html(Reading.read(tmp_path))).text
