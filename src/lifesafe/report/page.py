@@ -70,7 +70,8 @@ def page_html(reading: Reading, *, live: bool = False) -> str:
         "forecast_figure": forecast_figure(reading) if told else None,
         "operation_figure": operation_figure(reading), "services": service_rows(reading),
         "fallbacks": sum(each.service.serving.rung > 0 for each in reading.services),
-        "trials": tables.trials_table(reading), "marks": _marks(reading), "settings": list(_settings(reading)),
+        "trials": tables.trials_table(reading), "settings": list(_settings(reading)),
+        "data": reading.setting("data", "fingerprint") or "none recorded",
     }  # fmt: skip
     return _render("report.html", live=live, **view)
 
@@ -142,14 +143,6 @@ def _tiles(reading: Reading) -> Iterator[Tile]:
     if account is not None:
         note = f"cost saved against the limit; an episode of a newcomer needs {each_of(account.prices)}"
         yield Tile("account holds", each_of(account.holds), note)
-
-
-def _marks(reading: Reading) -> dict[str, str]:
-    return {
-        "problem": reading.problem.fingerprint,
-        "data": str(reading.setting("data", "fingerprint") or "none recorded"),
-        "head of the journal": reading.records[-1].hash,
-    }
 
 
 def _settings(reading: Reading) -> Iterator[tuple[str, list[tuple[str, str]]]]:

@@ -134,8 +134,7 @@ def _phase_tone(reading: Reading) -> Tone:
 def costs_text(reading: Reading, chosen: Recommendation) -> str:
     """Return the mean costs of a target with what the model expects at most, and the limits."""
     parts = zip(reading.names[1:], chosen.means[1:], chosen.expected, reading.problem.limits, strict=True)
-    return listed(f"{mean_text(n, mean)} (limit {number(b)}{_expected(up)})" for n, mean, up, b in parts)
-
-
-def _expected(upper: float) -> str:
-    return f"; by the model at most {number(upper)}" if upper else ""
+    return listed(
+        f"{mean_text(name, mean)} (limit {number(limit)}{f'; by the model at most {number(upper)}' if upper else ''})"
+        for name, mean, upper, limit in parts
+    )
