@@ -28,12 +28,15 @@ def episode(task: Task, seed: int, steps: int = 15) -> np.ndarray:
     return np.array(seen)
 
 
-def test_the_sizes_are_those_of_the_environment(task: Task) -> None:
+def test_it_says_what_it_is_and_can_be_sent_to_another_process(task: Task) -> None:
     environment = task.environment()
     assert environment.observation_space.shape == (task.observations,)
     assert environment.action_space.shape == (task.actions,)
     assert (environment.action_space.low == -1).all()
     assert (environment.action_space.high == 1).all()
+    assert task.summary
+    assert task.cost
+    assert pickle.loads(pickle.dumps(task)) == task
     if environment.spec is not None:
         assert environment.spec.max_episode_steps == task.horizon
     environment.close()
@@ -56,15 +59,6 @@ def test_an_episode_draws_nothing_from_the_callers_random_numbers(task: Task) ->
     after = np.random.get_state()  # noqa: NPY002
     assert np.array_equal(before[1], after[1])
     assert before[2] == after[2]
-
-
-def test_it_can_be_sent_to_another_process(task: Task) -> None:
-    assert pickle.loads(pickle.dumps(task)) == task
-
-
-def test_it_says_what_it_is_and_what_costs(task: Task) -> None:
-    assert task.summary
-    assert task.cost
 
 
 def test_the_reference_returns_and_the_starting_box_belong_together(task: Task) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
 from typing import Self
 
 from lifesafe._random import integer
@@ -159,7 +158,7 @@ class Evaluator:
                 RuntimeWarning,
                 stacklevel=2,
             )
-        return replace(done, restarts=restarts)
+        return done
 
     def close(self) -> None:
         """End the workers and close the environments; closing twice does no harm."""

@@ -44,15 +44,9 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """How all episodes went, in the order they were asked for.
-
-    Attributes:
-        outcomes: One per episode.
-        restarts: How often worker processes were lost on the way; their unfinished episodes were run again.
-    """
+    """How all episodes went, in the order they were asked for."""
 
     outcomes: tuple[Outcome, ...]
-    restarts: int = 0
 
     @property
     def returns(self) -> list[Returns]:

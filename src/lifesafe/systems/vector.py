@@ -81,11 +81,7 @@ class Rows:
         return len(self._task.limits)
 
     def _begin(self, rows: Int[np.ndarray, " m"], seeds: Sequence[int]) -> None:
-        """Note that an episode begins in each named row.
-
-        Raises:
-            ConfigError: If there is not one seed per row, or no such row.
-        """
+        """Note that an episode begins in each named row."""
         if len(rows) != len(seeds):
             raise ConfigError(f"Got {len(seeds)} seeds for {len(rows)} rows; give one seed per row.")
         if len(rows) and not 0 <= rows.min() <= rows.max() < self.size:
@@ -94,12 +90,7 @@ class Rows:
         self._steps[rows] = 0
 
     def _check(self, rows: Int[np.ndarray, " m"], actions: Float[np.ndarray, "m a"]) -> Float32[np.ndarray, "m a"]:
-        """Return the actions as the environments get them.
-
-        Raises:
-            ConfigError: If a row has no episode under way, or the actions have the wrong shape.
-            EpisodeError: If an action is not finite.
-        """
+        """Return the actions as the environments get them."""
         if not self._running[rows].all():
             waiting = rows[~self._running[rows]]
             raise ConfigError(f"Row {waiting[0]} has no episode under way; reset it first.")

@@ -120,7 +120,7 @@ def test_a_killed_worker_changes_nothing_but_for_a_warning() -> None:
         with pytest.warns(RuntimeWarning, match=r"Worker processes crashed or hung 1 time\(s\) and were started again"):
             done = evaluator.run(asked, seeds, progress=kill)
         assert killed[0] not in evaluator.pids
-    assert (done.returns, done.restarts) == (expected, 1)
+    assert done.returns == expected
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_mistake_of_the_caller_is_told_and_not_repeated(caplog: pytest.LogCapt
 
 def test_time_is_given_for_each_episode_side_by_side() -> None:
     with Evaluator(POLICY, drift_task(Slow), workers=1, timeout=1.0) as evaluator:
-        assert evaluator.run([TARGET] * 4, range(4)).restarts == 0
+        assert len(evaluator.run([TARGET] * 4, range(4)).returns) == 4  # a restart would be a warning, here an error
 
 
 def test_an_evaluator_works_on_after_a_failure_and_after_an_interrupt() -> None:

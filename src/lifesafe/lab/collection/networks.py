@@ -17,7 +17,7 @@ class Behavior(nn.Module):
 
     def __init__(self, inputs: int, actions: int, width: int, noise: float, least_noise: float) -> None:
         super().__init__()
-        self.mean = perceptron(inputs, actions, width, gain=0.01)
+        self.mean = _perceptron(inputs, actions, width, gain=0.01)
         self.log_deviation = nn.Parameter(torch.full((actions,), math.log(noise)))
         self.least = torch.tensor(math.log(least_noise))  # not learned
 
@@ -31,15 +31,15 @@ class Critics(nn.Module):
 
     def __init__(self, inputs: int, costs: int, width: int) -> None:
         super().__init__()
-        self.reward = perceptron(inputs + 1, 1, width, gain=1.0)
-        self.cost = perceptron(inputs + 1, costs, width, gain=1.0)
+        self.reward = _perceptron(inputs + 1, 1, width, gain=1.0)
+        self.cost = _perceptron(inputs + 1, costs, width, gain=1.0)
 
     def forward(self, inputs: Float[Tensor, "n i"]) -> Float[Tensor, "n r"]:
         """Return the reward return to come, then the cost returns."""
         return torch.cat([self.reward(inputs), self.cost(inputs)], dim=-1)
 
 
-def perceptron(inputs: int, outputs: int, width: int, gain: float) -> nn.Sequential:
+def _perceptron(inputs: int, outputs: int, width: int, gain: float) -> nn.Sequential:
     """Return two hidden layers of tanh, initialized orthogonally."""
     layers = [nn.Linear(inputs, width), nn.Linear(width, width), nn.Linear(width, outputs)]
     for layer, scale in zip(layers, (math.sqrt(2), math.sqrt(2), gain), strict=True):

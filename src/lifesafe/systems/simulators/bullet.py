@@ -56,24 +56,19 @@ class Bullet:
 def _plain_client() -> Iterator[None]:
     """Let Bullet-Safety-Gym build its world without the meshes that are only looked at: 30 to 100 times faster."""
     builder: Any = importlib.import_module("bullet_safety_gym.envs.builder")
-    usual = builder.bullet_client
-    builder.bullet_client = SimpleNamespace(BulletClient=_client_class())
-    try:
-        yield
-    finally:
-        builder.bullet_client = usual
-
-
-def _client_class() -> type:
     pybullet: Any = importlib.import_module("pybullet")
-    client_class: Any = importlib.import_module("pybullet_utils.bullet_client").BulletClient
+    usual = builder.bullet_client
 
-    class PlainClient(client_class):  # type: ignore[misc]
+    class PlainClient(usual.BulletClient):  # type: ignore[misc]
         def loadURDF(self, *args: Any, flags: int = 0, **kwargs: Any) -> Any:  # noqa: N802 - PyBullet's name
             flags |= pybullet.URDF_IGNORE_VISUAL_SHAPES
             return pybullet.loadURDF(*args, flags=flags, physicsClientId=self._client, **kwargs)
 
-    return PlainClient
+    builder.bullet_client = SimpleNamespace(BulletClient=PlainClient)
+    try:
+        yield
+    finally:
+        builder.bullet_client = usual
 
 
 @contextlib.contextmanager
