@@ -36,18 +36,6 @@ def test_help_loads_nothing_slow(tmp_path: Path) -> None:
     assert not {"h5py", "matplotlib", "rich", "scipy.stats", "scipy.ndimage", "torch"} & set(loaded)
 
 
-def test_the_record_is_verified(run: Path, tmp_path: Path) -> None:
-    done = lifesafe("journal", "verify", str(run), cwd=tmp_path)
-    assert done.returncode == 0
-    assert "Replayed to the same decisions" in done.stdout
-
-
-def test_the_record_is_exported_in_a_pipe(run: Path, tmp_path: Path) -> None:
-    done = lifesafe("journal", "export", str(run), cwd=tmp_path)
-    assert done.returncode == 0
-    assert json.loads(done.stdout.splitlines()[0])["kind"] == "opened"
-
-
 def test_a_reader_that_has_seen_enough_is_no_error(run: Path) -> None:
     with subprocess.Popen(
         [COMMAND, "journal", "export", run], stdout=subprocess.PIPE, stderr=subprocess.PIPE

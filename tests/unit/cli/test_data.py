@@ -12,7 +12,6 @@ import pytest
 
 from lifesafe.cli import main
 from lifesafe.console.settings import data_directory
-from lifesafe.console.tables import Table
 from lifesafe.data import fetch as downloads
 from lifesafe.systems import task, tasks
 from logged import circling, hdf5
@@ -78,10 +77,6 @@ def test_a_simulator_that_is_missing_is_told_with_the_way_to_get_it(
     out = capsys.readouterr().out
     assert "MuJoCo (missing)" in out
     assert 'MuJoCo is not installed: pip install "lifesafe[mujoco]"' in out
-
-
-def test_columns_of_a_table_are_aligned() -> None:
-    assert Table(("a", "n"), [("bb", "7"), ("c", "10")]).text() == "a    n\nbb   7\nc   10"
 
 
 def test_data_are_fetched_to_the_place_in_the_environment(

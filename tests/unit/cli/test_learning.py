@@ -38,12 +38,6 @@ def test_the_settings_are_listed_with_their_texts() -> None:
     assert "width = 64\n    Size of every token.\n" in text
 
 
-def test_training_leaves_a_policy(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "PointCircle", *QUICK, "--out", "run"]) == 0
-    assert capsys.readouterr().out == "Policy: run/policy\n"
-    assert load("run/policy").config.width == 8
-
-
 def test_training_again_is_free_and_other_settings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "PointCircle", *QUICK, "--out", "run"]) == 0
     assert main(["train", "PointCircle", *QUICK, "--out", "run", "--json"]) == 0
@@ -151,13 +145,6 @@ def test_a_policy_of_another_task_is_not_evaluated(method: str, capsys: pytest.C
     assert main(["train", "PointCircle", *QUICK, *heads, "--method", method, "--out", "run"]) == 0
     assert main(["evaluate", "HopperVelocity", "run", "--workers", "0"]) == 2
     assert "sees 5 numbers and acts by 2; task 'HopperVelocity' has 11" in capsys.readouterr().err
-
-
-def test_all_settings_of_a_baseline_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "PointCircle", "--method", "bcq-lag", "--limit", "30", "--set", "help"]) == 0
-    text = capsys.readouterr().out
-    assert "limits = (30.0,)\n    What an episode may cost" in text
-    assert "perturbation = 0.05\n    How far" in text
 
 
 def test_limits_are_given_by_their_own_option(capsys: pytest.CaptureFixture[str]) -> None:

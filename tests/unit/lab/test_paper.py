@@ -75,12 +75,6 @@ def test_consistent_asks_only_targets_whose_own_bound_keeps_the_limit():
     assert (COSTS[rows] <= LIMIT).all()
 
 
-def test_consistent_starts_with_the_starts_alone():
-    search = PaperSearch(TARGETS, (START, START + SIDE), LIMIT, settings=WIDE)
-    assert np.flatnonzero(search.safe).tolist() == [START, START + SIDE]
-    assert search.best == START
-
-
 def test_a_start_that_turns_out_unsafe_stays_in_the_safe_set_it_was_assumed_in():
     search = PaperSearch(TARGETS, (START,), 1.0, settings=WIDE)
     run(search, 4)
@@ -136,12 +130,6 @@ def test_the_posterior_equals_a_dense_solve():
         mean, deviation = dense_posterior(rows, data[:, column] / scale)
         np.testing.assert_allclose(means[:, column], mean, atol=1e-8)
         np.testing.assert_allclose(sd, deviation, atol=1e-6)
-
-
-def test_the_same_data_give_the_same_decisions():
-    one, other = (PaperSearch(TARGETS, (START,), LIMIT, settings=WIDE) for _ in range(2))
-    assert run(one) == run(other)
-    assert one.best == other.best
 
 
 def test_asking_twice_gives_the_same_target():

@@ -97,8 +97,7 @@ def theory_budget(
             cost_noise_sd=cost_noise,
             delta=delta,
             costs=costs,
-            reward_kernel=kernel,
-            cost_kernel=kernel,
+            kernel=kernel,
             episodes_per_trial=episodes,
             literal=literal,
         )

@@ -97,12 +97,11 @@ def exploration_trials(
     candidates: int,
     delta: float,
     constant: float,
-    reachable: int | None = None,
     events: int = 1,
 ) -> int:
     """Return N_dagger, the trials of exploration in the proof of Theorem 3 of Wachi et al. 2025.
 
-    The smallest N with N / (alpha_N² xi_N) >= C_dagger (|reachable| + 1) / zeta².
+    The smallest N with N / (alpha_N² xi_N) >= C_dagger (|Z| + 1) / zeta²: every candidate may be reachable.
 
     Args:
         tolerance: zeta.
@@ -111,7 +110,6 @@ def exploration_trials(
         delta: Failure probability.
         constant: C_dagger. The paper calls it a positive constant and says no more; Theorem 1 of Sui et al.
             2015 has 8 / log(1 + nu^-2), that is 8 gain_constant(nu²).
-        reachable: Targets that can be reached from the starts; all candidates unless told.
         events: Returns whose bands must hold together, each with delta / events.
 
     Raises:
@@ -119,14 +117,10 @@ def exploration_trials(
     """
     check_positive("tolerance", tolerance)
     check_positive("constant", constant)
-    targets = candidates if reachable is None else reachable
-    check_count("reachable", targets)
-    if targets > candidates:
-        raise ConfigError(f"Got reachable = {targets} of {candidates} candidates; give at most as many.")
 
     def holds(N: int) -> bool:
         alpha = paper_multiplier(candidates, N, delta, events=events)
-        return N * tolerance**2 >= constant * (targets + 1) * alpha**2 * gain(N)
+        return N * tolerance**2 >= constant * (candidates + 1) * alpha**2 * gain(N)
 
     return _smallest(holds, f"tolerance = {tolerance!r}")
 
@@ -137,8 +131,6 @@ class Budget:
 
     candidates: int
     """|Z|."""
-    reachable: int
-    """Targets that may be reached from the starts."""
     delta: float
     """Failure probability."""
     events: int
@@ -178,7 +170,6 @@ class Budget:
         """Return (quantity, symbol, value) for a table."""
         return [
             ("candidates", "|Z|", f"{self.candidates:,}"),
-            ("reachable targets", "|Z_reachable|", f"{self.reachable:,}"),
             ("failure probability", "delta", f"{self.delta:g}, shared by {self.events}"),
             ("cost band width", "zeta", f"{self.tolerance:g}"),
             ("reward accuracy", "epsilon", f"{self.accuracy:g}"),
@@ -209,11 +200,8 @@ def trial_budget(
     cost_noise_sd: float,
     delta: float = 0.1,
     costs: int = 1,
-    reward_kernel: Kernel = "rbf",
-    cost_kernel: Kernel = "matern32",
-    reachable: int | None = None,
+    kernel: Kernel = "matern52",
     episodes_per_trial: int = 20,
-    exploration_constant: float | None = None,
     literal: bool = False,
 ) -> Budget:
     """Return the trials and episodes after which Theorem 3 promises a near-optimal safe target.
@@ -228,11 +216,8 @@ def trial_budget(
         cost_noise_sd: Deviation of the mean cost of one trial.
         delta: Failure probability of the whole promise.
         costs: Number of costs; their gains add up and delta is shared by the costs and the reward.
-        reward_kernel: Kernel of the reward.
-        cost_kernel: Kernel of the costs.
-        reachable: Targets that can be reached from the starts; all candidates unless told.
+        kernel: Kernel of all returns.
         episodes_per_trial: varpi.
-        exploration_constant: C_dagger; 8 gain_constant(nu², sigma_f²) unless told.
         literal: Use the formulas as printed: C_nu for prior variance 1, the whole delta for each return, and
             trials counted from 1 again in maximization. Not a guarantee; for comparison.
 
@@ -250,8 +235,8 @@ def trial_budget(
     }
     for name, value in deviations.items():
         check_positive(name, value)
-    cost_gain_each = GainBound.on(cost_kernel, Z, cost_noise_sd**2, variance=cost_sd**2)
-    reward_gain = GainBound.on(reward_kernel, Z, reward_noise_sd**2, variance=reward_sd**2)
+    cost_gain_each = GainBound.on(kernel, Z, cost_noise_sd**2, variance=cost_sd**2)
+    reward_gain = GainBound.on(kernel, Z, reward_noise_sd**2, variance=reward_sd**2)
 
     def cost_gain(N: int) -> float:
         return costs * cost_gain_each(N)
@@ -259,15 +244,12 @@ def trial_budget(
     # NOTE: The corrections: C_nu of the prior variance in use (Srinivas' lemma is for variance 1), delta
     # shared by all bands that must hold together, one count of trials over both stages.
     events = 1 if literal else costs + 1
-    if exploration_constant is None:
-        exploration_constant = 8.0 * gain_constant(cost_noise_sd**2, 1.0 if literal else cost_sd**2)
     exploration = exploration_trials(
         tolerance,
         cost_gain,
         candidates=len(Z),
         delta=delta,
-        constant=exploration_constant,
-        reachable=reachable,
+        constant=8.0 * gain_constant(cost_noise_sd**2, 1.0 if literal else cost_sd**2),
         events=events,
     )
     before = 0 if literal else exploration
@@ -282,7 +264,6 @@ def trial_budget(
     )
     return Budget(
         candidates=len(Z),
-        reachable=len(Z) if reachable is None else reachable,
         delta=delta,
         events=events,
         tolerance=tolerance,

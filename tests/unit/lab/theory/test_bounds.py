@@ -92,13 +92,6 @@ def test_gain_bound_grows_with_the_trials_and_shrinks_with_the_noise():
     assert GainBound.on("rbf", Z, 0.5)(100) < GainBound.on("rbf", Z, 0.05)(100)
 
 
-def test_gain_bound_of_rbf_grows_like_a_power_of_the_logarithm():
-    bound = GainBound.on("rbf", square(20), 0.05)
-    ratios = [bound(N) / math.log(N) ** 3 for N in (10**2, 10**4, 10**6, 10**8)]
-    assert np.all(np.diff(ratios) < 0)
-    assert bound(10**6) < 0.001 * 10**6
-
-
 def test_gain_bound_without_eigenvalues_still_covers_the_greedy_gain():
     Z = square(51)
     bound = GainBound.on("matern32", Z, 0.1, ranks=60)
