@@ -22,15 +22,10 @@ from lifesafe.lab.coverage.deployment import Row
 from lifesafe.lab.coverage.suite import SUITES
 from lifesafe.report.reading import Reading
 from lifesafe.safety import SafeOptimizer
+from shell import Shell
 
 OLD = Path(__file__).parents[2] / "formats" / "assets" / "journal-v1.sqlite"
 SHORT = ["theory", "simulate", "--episodes", "60"]
-
-
-@pytest.fixture(autouse=True)
-def empty_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture(scope="module")
@@ -41,16 +36,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(finished: Path, empty_directory: Path) -> Path:
-    shutil.copytree(finished, empty_directory / "runs/simulated")
+def run(finished: Path, place: Path) -> Path:
+    shutil.copytree(finished, place / "runs/simulated")
     return Path("runs/simulated")
 
 
 @pytest.fixture
-def old(empty_directory: Path) -> Path:
+def old(place: Path) -> Path:
     """A run of version 0.1."""
-    (empty_directory / "old").mkdir()
-    shutil.copyfile(OLD, empty_directory / "old/journal.sqlite")
+    (place / "old").mkdir()
+    shutil.copyfile(OLD, place / "old/journal.sqlite")
     return Path("old")
 
 
@@ -68,43 +63,38 @@ def damage(run: Path) -> None:
     connection.close()
 
 
-def test_help_lists_every_command_with_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--help"]) == 0
-    out = capsys.readouterr().out
+def test_help_lists_every_command_with_one_line(shell: Shell) -> None:
+    out = shell("--help").out
     for name, (place, line) in COMMANDS.items():
         assert f"  {name.ljust(15)}  {line}\n" in out
         assert resolve_name(f"lifesafe.{place}").__doc__.splitlines()[0] == line
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_help_of_a_command_teaches(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*name.split(), "--help"]) == 0
-    out = capsys.readouterr().out
+def test_the_help_of_a_command_teaches(name: str, shell: Shell) -> None:
+    out = shell(*name.split(), "--help").out
     assert f"lifesafe {name}" in out.partition("Examples:")[2]
     assert "Exit codes: 0" in out
     assert "None" not in out
     assert "(default: )" not in out
 
 
-def test_a_group_lists_its_commands(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "--help"]) == 0
-    out = capsys.readouterr().out
+def test_a_group_lists_its_commands(shell: Shell) -> None:
+    out = shell("journal", "--help").out
     assert "journal verify" in out
     assert "journal export" in out
     assert "theory budget" not in out
 
 
 @pytest.mark.parametrize("words", [[], ["journal"]])
-def test_no_command_is_an_error_that_shows_the_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    captured = capsys.readouterr()
+def test_no_command_is_an_error_that_shows_the_help(words: list[str], shell: Shell) -> None:
+    captured = shell(*words, code=2)
     assert captured.out == ""
     assert "commands:" in captured.err
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out.startswith("lifesafe 0.")
+def test_version(shell: Shell) -> None:
+    assert shell("--version").out.startswith("lifesafe 0.")
 
 
 @pytest.mark.parametrize(
@@ -129,38 +119,32 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["theory", "budget", "--points", "3", "--delta", "0"], "delta"),
     ],
 )
-def test_an_error_is_a_message_without_a_traceback(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str], empty_directory: Path
-) -> None:
-    assert main(words) == 2
-    captured = capsys.readouterr()
+def test_an_error_is_a_message_without_a_traceback(words: list[str], message: str, shell: Shell, place: Path) -> None:
+    captured = shell(*words, code=2)
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert captured.out == ""
-    assert list(empty_directory.iterdir()) == []
+    assert list(place.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     "words", [["theory", "simulate", "--promise", "nope"], ["theory", "simulate", "--nope"], ["journal", "verify"]]
 )
-def test_wrong_options_are_explained(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    captured = capsys.readouterr()
+def test_wrong_options_are_explained(words: list[str], shell: Shell) -> None:
+    captured = shell(*words, code=2)
     assert "--help" in captured.err
     assert "Traceback" not in captured.err
 
 
 @pytest.mark.parametrize("words", [["--debug", "report", "nowhere"], ["report", "nowhere", "--debug"]])
-def test_debug_shows_the_traceback(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
-    err = capsys.readouterr().err
+def test_debug_shows_the_traceback(words: list[str], shell: Shell) -> None:
+    err = shell(*words, code=2).err
     assert "Traceback" in err
     assert "nowhere does not exist" in err
 
 
-def test_an_error_of_the_system_is_a_message_too(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "export", str(run), "--out", "no/such/place.jsonl"]) == 2
-    err = capsys.readouterr().err
+def test_an_error_of_the_system_is_a_message_too(run: Path, shell: Shell) -> None:
+    err = shell("journal", "export", str(run), "--out", "no/such/place.jsonl", code=2).err
     assert "no/such/place.jsonl" in err
     assert "Traceback" not in err
 
@@ -175,15 +159,14 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
         main(["broken"])
 
 
-def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_shown_as_sentences(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     def warning() -> int:
         """Warn."""
         warnings.warn("Take care.", GuaranteeWarning, stacklevel=2)
         return 0
 
     add(monkeypatch, "warn", warning)
-    assert main(["warn"]) == 0
-    assert capsys.readouterr().err == "warning: Take care.\n"
+    assert shell("warn").err == "warning: Take care.\n"
 
 
 def test_words_of_python_become_words_of_the_shell() -> None:
@@ -216,25 +199,21 @@ def test_json_is_laid_out_with_short_lists_on_one_line(capsys: pytest.CaptureFix
 # --- one simulated deployment
 
 
-def test_a_simulation_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(SHORT)
-    captured = capsys.readouterr()
+def test_a_simulation_tells_its_story(shell: Shell) -> None:
+    captured = shell(*SHORT, code=None)
     assert "The run is in runs/simulated." in captured.err
     assert "trial   1  start" in captured.err
     assert "true cost, limit 20" in captured.out
     assert "The promise 'trial' was" in captured.out
     assert "Report: lifesafe report runs/simulated" in captured.out
     with SafeOptimizer.open("runs/simulated") as optimizer:
-        assert code == (0 if optimizer.best is not None else 1)
+        assert captured.code == (0 if optimizer.best is not None else 1)
         assert f"The search took {optimizer.history.searched} episodes and is over: {optimizer.done}." in captured.out
 
 
 @pytest.mark.parametrize("promise", [[], ["--stop", "3"], ["--promise", "total", "--stop", "2"]])
-def test_a_simulation_tells_the_numbers_of_the_run_to_machines(
-    promise: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    main([*SHORT, "--episodes", "40", "--seed", "2", *promise, "--json"])
-    told = json.loads(capsys.readouterr().out)
+def test_a_simulation_tells_the_numbers_of_the_run_to_machines(promise: list[str], shell: Shell) -> None:
+    told = shell(*SHORT, "--episodes", "40", "--seed", "2", *promise, "--json", code=None).json
     reading = Reading.read(Path(told["run"]))
     best = reading.beliefs, reading.chosen
     assert told["recommended"] == (None if best[1] is None else list(best[1].point))
@@ -245,68 +224,59 @@ def test_a_simulation_tells_the_numbers_of_the_run_to_machines(
     assert told["broken_sure"] is False
 
 
-def test_a_simulation_says_when_no_target_is_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["theory", "simulate", "--episodes", "5", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["recommended"] is None
+def test_a_simulation_says_when_no_target_is_fit(shell: Shell) -> None:
+    assert shell("theory", "simulate", "--episodes", "5", "--json", code=1).json["recommended"] is None
 
 
-def test_a_simulation_leaves_another_run_alone(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_simulation_leaves_another_run_alone(run: Path, shell: Shell) -> None:
     before = (run / "journal.sqlite").read_bytes()
     for words in (["theory", "simulate", "cliff"], [*SHORT, "--seed", "1"], ["theory", "simulate"]):
-        assert main(words) == 2
-        assert "runs/simulated holds a run of another machine, or one with other options." in capsys.readouterr().err
+        assert "runs/simulated holds a run of another machine, or one with other options." in shell(*words, code=2).err
     assert (run / "journal.sqlite").read_bytes() == before
 
 
-def test_a_finished_simulation_is_told_again(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_simulation_is_told_again(run: Path, shell: Shell) -> None:
     before = (run / "journal.sqlite").read_bytes()
-    assert main([*SHORT, "--json"]) == 0
-    first = capsys.readouterr().out
-    assert main([*SHORT, "--json"]) == 0
-    assert capsys.readouterr().out == first
+    first = shell(*SHORT, "--json").out
+    assert shell(*SHORT, "--json").out == first
     assert (run / "journal.sqlite").read_bytes() == before
 
 
 # --- the record
 
 
-def test_verify_counts_and_replays_and_writes_nothing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_counts_and_replays_and_writes_nothing(run: Path, shell: Shell) -> None:
     before = {path.name: path.read_bytes() for path in run.iterdir()}
-    assert main(["journal", "verify", str(run)]) == 0
+    out = shell("journal", "verify", str(run)).out
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
-    out = capsys.readouterr().out
     records = read_records(run / "journal.sqlite")
     trials = sum(isinstance(record.event, e.Told) for record in records)
     assert f"is sound: {len(records)} events, the last with fingerprint {records[-1].hash[:12]}." in out
     assert f"Replayed to the same decisions: {trials} trials with 60 episodes, 0 episodes of operation" in out
 
 
-def test_verify_tells_machines(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "verify", str(run), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def test_verify_tells_machines(run: Path, shell: Shell) -> None:
+    told = shell("journal", "verify", str(run), "--json").json
     assert (told["sound"], told["replayed"], told["stage"], told["searched"]) == (True, True, "done", 60)
-    assert main(["journal", "verify", str(run), "--chain-only", "--json"]) == 0
-    assert "replayed" not in json.loads(capsys.readouterr().out)
+    assert "replayed" not in shell("journal", "verify", str(run), "--chain-only", "--json").json
 
 
-def test_a_damaged_journal_is_refused_by_every_command(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_journal_is_refused_by_every_command(run: Path, shell: Shell) -> None:
     damage(run)
     Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
     before = (run / "journal.sqlite").read_bytes()
     tell = ["tell", str(run), "one.json", "--trial", "1"]
     for words in (["journal", "verify"], ["journal", "export"], ["report"], ["plan"], ["ask"]):
-        assert main([*words, str(run)]) == 2
-        captured = capsys.readouterr()
+        captured = shell(*words, str(run), code=2)
         assert "was edited or moved: expected fingerprint" in captured.err
         assert "Traceback" not in captured.err
         assert captured.out == ""
     for words in (tell, ["confirm", str(run), "--reason", "x"], ["retract", str(run), "1", "--reason", "x"]):
-        assert main(words) == 2
-        assert "was edited or moved: expected fingerprint" in capsys.readouterr().err
+        assert "was edited or moved: expected fingerprint" in shell(*words, code=2).err
     assert (run / "journal.sqlite").read_bytes() == before
 
 
-def test_a_run_of_version_0_1_is_refused_by_every_command(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_version_0_1_is_refused_by_every_command(old: Path, shell: Shell) -> None:
     Path("one.json").write_text('[{"reward": 1, "cost": 1}]')
     before = {path.name: path.read_bytes() for path in old.iterdir()}
     commands = (
@@ -322,31 +292,28 @@ def test_a_run_of_version_0_1_is_refused_by_every_command(old: Path, capsys: pyt
         ["theory", "simulate", "--out", "old"],
     )
     for words in commands:
-        assert main(words) == 2, words
-        captured = capsys.readouterr()
+        captured = shell(*words, code=2)
         assert "recorded by lifesafe 0.1, which was never released; begin a new run." in captured.err
         assert captured.out == ""
     assert {path.name: path.read_bytes() for path in old.iterdir()} == before
 
 
-def test_export_writes_every_event(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "export", str(run)]) == 0
-    out = capsys.readouterr().out
+def test_export_writes_every_event(run: Path, shell: Shell) -> None:
+    out = shell("journal", "export", str(run)).out
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row["kind"] for row in rows] == [e.kind_of(each.event) for each in read_records(run / "journal.sqlite")]
-    assert main(["journal", "export", str(run), "--out", "events.jsonl"]) == 0
+    shell("journal", "export", str(run), "--out", "events.jsonl")
     assert Path("events.jsonl").read_text() == out
 
 
 # --- reports
 
 
-def test_a_report_is_written_where_it_is_told(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", str(run)]) == 0
+def test_a_report_is_written_where_it_is_told(run: Path, shell: Shell) -> None:
+    out = shell("report", str(run)).out
     assert (run / "report.html").is_file()
-    assert main(["report", str(run), "--out", "figures/run.svg"]) == 0
+    out += shell("report", str(run), "--out", "figures/run.svg").out
     assert Path("figures/run.svg").read_bytes().startswith(b"<svg")
-    out = capsys.readouterr().out
     assert [line for line in out.splitlines() if line.startswith(("Report: ", "Picture: "))] == [
         f"Report: {run / 'report.html'}",
         "Picture: figures/run.svg",
@@ -372,31 +339,27 @@ def test_a_picture_has_the_name_of_the_task_or_of_the_run_and_no_path_of_this_ma
     assert str(run) not in drawn
 
 
-def test_a_picture_says_what_could_not_be_read(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_picture_says_what_could_not_be_read(run: Path, shell: Shell) -> None:
     (run / "run.toml").write_text("[run\n")
-    assert main(["report", str(run), "--out", "plain.png"]) == 0
-    assert "The settings of the run are left out." in capsys.readouterr().err
+    assert "The settings of the run are left out." in shell("report", str(run), "--out", "plain.png").err
 
 
-def test_words_that_do_not_fit_together_are_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_do_not_fit_together_are_refused(run: Path, shell: Shell) -> None:
     for words, message in (
         (["--live", "--out", "x.html"], "give either --live or --out"),
         (["--port", "8000"], "add --live"),
         (["--out", "x.txt"], "give a file that ends in one of .html, .png, .svg"),
     ):
-        assert main(["report", str(run), *words]) == 2
-        assert message in capsys.readouterr().err
+        assert message in shell("report", str(run), *words, code=2).err
 
 
 # --- theory
 
 
-def test_budget_prints_its_table_with_advice_and_tells_machines_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_budget_prints_its_table_with_advice_and_tells_machines_the_same(shell: Shell) -> None:
     words = ["theory", "budget", "--points", "6"]
-    assert main([*words, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert main(words) == 0
-    out = capsys.readouterr().out
+    told = shell(*words, "--json").json
+    out = shell(*words).out
     assert f"{told['trials']:,}" in out
     assert "Budget of Theorem 3, corrected constants" in out
     assert "worst case" in out
@@ -404,19 +367,15 @@ def test_budget_prints_its_table_with_advice_and_tells_machines_the_same(capsys:
     assert told["episodes"] == 20 * told["trials"]
 
 
-def test_a_coverage_keeps_what_was_simulated_before(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_coverage_keeps_what_was_simulated_before(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
     monkeypatch.setitem(SUITES, "headline", ((Row(family="rare", episodes=40), Row(family="cliff")), 2))
     words = ["theory", "coverage", "headline", "--family", "rare", "--deployments", "1", "--workers", "1", "--json"]
-    assert main(words) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = shell(*words).json
     assert told
     assert all(row["deployments"] == 1 for row in told)
     assert json.loads(Path("runs/coverage/headline.json").read_text()) == told
     assert "rare" in Path("runs/coverage/headline.md").read_text()
     before = {path: path.stat().st_mtime_ns for path in Path("runs/coverage/headline").rglob("*") if path.is_file()}
     assert before
-    assert main(words) == 0
-    assert json.loads(capsys.readouterr().out) == told
+    assert shell(*words).json == told
     assert {path: path.stat().st_mtime_ns for path in before} == before

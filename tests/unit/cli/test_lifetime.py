@@ -15,6 +15,7 @@ from lifesafe.data.dsrl import write_dsrl
 from lifesafe.journal import events as e
 from lifesafe.journal import read_records
 from lifesafe.life import Lifetime
+from shell import Shell
 
 SETTINGS = ["steps=500", "width=32", "batch=256", "dropout=0.0", "held_out=0.0"]
 RUN = ["run", "PointCircle", "--method", "rvs", *(word for each in SETTINGS for word in ("--set", each))]
@@ -32,13 +33,8 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     return place / "life", out.getvalue(), err.getvalue()
 
 
-@pytest.fixture(autouse=True)
-def _inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
-def _life(lived: tuple[Path, str, str], _inside: None) -> None:
+def _life(lived: tuple[Path, str, str], place: Path) -> None:
     """Put a copy of that life here."""
     shutil.copytree(lived[0], "life")
 
@@ -94,10 +90,8 @@ def test_a_whole_life_and_its_outcome(lived: tuple[Path, str, str]) -> None:
     assert "    1  start" in err
 
 
-def test_a_life_under_the_promise_on_the_total(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main([*TOTAL, "--no-plain"])
-    shown = capsys.readouterr()
-    assert code == 0
+def test_a_life_under_the_promise_on_the_total(shell: Shell) -> None:
+    shown = shell(*TOTAL, "--no-plain")
     assert "The account holds " in shown.out
     assert "Risk spent" not in shown.out
     assert "The stop at 40 ended " in shown.out
@@ -110,31 +104,27 @@ def test_a_life_under_the_promise_on_the_total(capsys: pytest.CaptureFixture[str
             held = min(held + 20 - cost, account.capacity[0])
         assert account.holds == (pytest.approx(held),)
     assert f"The account holds {held:.4g}; limit 20." in shown.out
-    assert main(["report", "life"]) == 0
-    assert ", 10 operation), " in capsys.readouterr().out
+    assert ", 10 operation), " in shell("report", "life").out
 
 
-def test_a_life_whose_stop_keeps_the_limit_for_sure(capsys: pytest.CaptureFixture[str]) -> None:
-    main([*QUICK, "--stop-at", "19", "--no-plain", "--operate", "0"])
-    shown = capsys.readouterr()
+def test_a_life_whose_stop_keeps_the_limit_for_sure(shell: Shell) -> None:
+    shown = shell(*QUICK, "--stop-at", "19", "--no-plain", "--operate", "0", code=None)
     assert "Every single episode keeps the limit 20 for sure." in shown.out
     assert "every single episode keeps them for sure, and only reward is searched" in shown.err
     assert costs_of(recorded()).max() <= 20
 
 
-def test_a_life_without_a_stop_counts_none(capsys: pytest.CaptureFixture[str]) -> None:
-    main([*QUICK, "--episodes", "40", "--operate", "0", "--no-plain", "--json"])
-    outcome = json.loads(capsys.readouterr().out)
+def test_a_life_without_a_stop_counts_none(shell: Shell) -> None:
+    outcome = shell(*QUICK, "--episodes", "40", "--operate", "0", "--no-plain", "--json", code=None).json
     assert outcome["stop_at"] is outcome["stopped"] is None
     with Lifetime.open("life") as life:
         assert life.optimizer.problem.incident == (60.0,)
 
 
 @pytest.mark.usefixtures("_life")
-def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_command_finds_everything_done(shell: Shell) -> None:
     before = recorded()
-    assert main([*STOPPED, "--no-plain"]) == 0
-    shown = capsys.readouterr()
+    shown = shell(*STOPPED, "--no-plain")
     assert "lifesafe, operated" in shown.out
     assert "after the start, none is clearly above a limit" in shown.out
     assert "  1  start" not in shown.err
@@ -142,20 +132,17 @@ def test_the_same_command_finds_everything_done(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.usefixtures("_life")
-def test_the_same_command_goes_back_to_its_limit_after_a_search_under_another(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["optimize", "life", "--limit", "40", "--workers", "0"]) == 0
-    assert main([*STOPPED, "--operate", "12", "--no-plain"]) in (0, 1)
-    assert "Back to the limit of this command, 20." in capsys.readouterr().err
+def test_the_same_command_goes_back_to_its_limit_after_a_search_under_another(shell: Shell) -> None:
+    shell("optimize", "life", "--limit", "40", "--workers", "0")
+    shown = shell(*STOPPED, "--operate", "12", "--no-plain", code=None)
+    assert "Back to the limit of this command, 20." in shown.err
     events = recorded()
     assert [event.limits for event in events if isinstance(event, e.Limited)] == [(40.0,), (20.0,)]
     assert all(event.limits == (20.0,) for event in events if isinstance(event, e.Serving))
 
 
-def test_the_settings_of_a_life_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*RUN, "--set", "help"]) == 0
-    assert "width = 32\n" in capsys.readouterr().out
+def test_the_settings_of_a_life_are_listed(shell: Shell) -> None:
+    assert "width = 32\n" in shell(*RUN, "--set", "help").out
     assert not Path("runs").exists()
 
 
@@ -170,12 +157,9 @@ def test_the_settings_of_a_life_are_listed(capsys: pytest.CaptureFixture[str]) -
         (["--limit", "30"], "To search that run under other limits: `lifesafe optimize life --limit NUMBER`."),
     ],
 )
-def test_other_settings_in_the_same_directory_are_refused(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_settings_in_the_same_directory_are_refused(words: list[str], message: str, shell: Shell) -> None:
     before = recorded()
-    assert main([*STOPPED, *words]) == 2
-    err = capsys.readouterr().err
+    err = shell(*STOPPED, *words, code=2).err
     assert "begun otherwise: " in err
     assert message in err
     assert recorded() == before
@@ -185,9 +169,11 @@ def test_other_settings_in_the_same_directory_are_refused(
 
 
 @pytest.mark.usefixtures("_life")
-def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["operate", "life", "--episodes", "3", "--workers", "0", "--json"]) == 0
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+def test_operating_further_prints_every_episode(shell: Shell) -> None:
+    lines = [
+        json.loads(line)
+        for line in shell("operate", "life", "--episodes", "3", "--workers", "0", "--json").out.splitlines()
+    ]
     assert [line["episode"] for line in lines] == [11, 12, 13]
     assert all(line["alarm"] is None for line in lines)
     last = recorded()[-1]
@@ -198,7 +184,7 @@ def test_operating_further_prints_every_episode(capsys: pytest.CaptureFixture[st
 
 
 def test_operation_may_end_at_an_alarm_and_goes_on_with_the_target_fallen_back_to(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     """A machine that costs nothing until it is worn, and then something at every step."""
     monkeypatch.syspath_prepend(Path().resolve())
@@ -209,12 +195,10 @@ def test_operation_may_end_at_an_alarm_and_goes_on_with_the_target_fallen_back_t
     write_dsrl(swings(), "logs.hdf5")
     own = ["run", "--env", "Pendulum-v1", "--cost", "wearing:cost", "--limit", "50", "--stop-at", "100", "--promise"]
     small = ["--data", "logs.hdf5", "--method", "rvs", "--set", "steps=5", "--workers", "0", "--no-plain"]
-    assert main([*own, "total", *small, "--episodes", "40", "--operate", "2", "--out", "life"]) == 0
-    capsys.readouterr()
+    shell(*own, "total", *small, "--episodes", "40", "--operate", "2", "--out", "life")
     Path("worn").touch()
     words = ["operate", "life", "--together", "1", "--workers", "0", "--json"]
-    assert main([*words, "--episodes", "50", "--until-alarm"]) == 1
-    shown = capsys.readouterr()
+    shown = shell(*words, "--episodes", "50", "--until-alarm", code=1)
     *before, last = [json.loads(line) for line in shown.out.splitlines()]
     assert all(line["alarm"] is None for line in before)
     assert (last["alarm"]["rule"], last["returns"]["costs"]) == ("mean", [100.0])
@@ -222,43 +206,37 @@ def test_operation_may_end_at_an_alarm_and_goes_on_with_the_target_fallen_back_t
     assert "ALARM at (" in shown.err
     assert "Returns(" not in shown.err
     assert last["next_target"] is not None
-    assert main([*words, "--episodes", "1"]) == 0
-    (line,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (line,) = [json.loads(line) for line in shell(*words, "--episodes", "1").out.splitlines()]
     assert (line["episode"], line["target"]) == (last["episode"] + 1, last["next_target"])
-    assert main([*words, "--episodes", "500"]) == 1  # until nothing is left to fall back to
-    assert "operation halts" in capsys.readouterr().err
-    assert main(["operate", "life", "--workers", "0"]) == 1
-    shown = capsys.readouterr()
+    shown = shell(*words, "--episodes", "500", code=1)  # until nothing is left to fall back to
+    assert "operation halts" in shown.err
+    shown = shell("operate", "life", "--workers", "0", code=1)
     assert "Operation has halted: alarm in episode " in shown.out
     assert "Look at the system" in shown.out
     assert "Phase: halted." in shown.out
 
 
 @pytest.mark.usefixtures("_life")
-def test_several_limits_in_one_go(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["optimize", "life", "--limit", "30", "35", "--workers", "0", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+def test_several_limits_in_one_go(shell: Shell) -> None:
+    rows = shell("optimize", "life", "--limit", "30", "35", "--workers", "0", "--json").json["rows"]
     assert [row["limits"] for row in rows] == [[30.0], [35.0]]
     assert all(row["costs"][0] <= row["limits"][0] for row in rows)
 
 
 @pytest.mark.usefixtures("_life")
-def test_an_impossible_limit_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_limit_changes_nothing(shell: Shell) -> None:
     before = recorded()
     for limit in ("-1", "nan", "0"):
-        assert main(["optimize", "life", "--limit", limit, "--workers", "0"]) == 2
-        assert "imits must be" in capsys.readouterr().err
+        shown = shell("optimize", "life", "--limit", limit, "--workers", "0", code=2)
+        assert "imits must be " in shown.err
     assert recorded() == before
 
 
 @pytest.mark.usefixtures("_life")
-def test_verify_report_and_export_of_a_life(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["journal", "verify", "life"]) == 0
-    assert "10 episodes of operation" in capsys.readouterr().out
-    assert main(["report", "life"]) == 0
-    assert capsys.readouterr().out.startswith("PointCircle is operated at target (")
-    assert main(["plan", "life"]) == 0
-    assert "episodes done so far" in capsys.readouterr().out
+def test_verify_report_and_export_of_a_life(shell: Shell) -> None:
+    assert "10 episodes of operation" in shell("journal", "verify", "life").out
+    assert shell("report", "life").out.startswith("PointCircle is operated at target (")
+    assert "episodes done so far" in shell("plan", "life").out
 
 
 # --- what is missing or impossible
@@ -288,35 +266,33 @@ def test_verify_report_and_export_of_a_life(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_what_is_missing_or_impossible_is_said_before_anything_is_made(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    words: list[str], message: str, shell: Shell
 ) -> None:
-    assert main(words) == 2
-    err = capsys.readouterr().err
+    err = shell(*words, code=2).err
     assert message in err
     assert not any(sign in err for sign in ("Traceback", "stop_at", "(inf", "Run: "))
     assert list(Path().iterdir()) == []
 
 
-def test_a_run_of_version_0_1_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_version_0_1_is_refused(shell: Shell) -> None:
     Path("life").mkdir()
     Path("life/run.toml").write_text('[run]\ntask = "PointCircle"\n[schedule]\ntrials = 30\n')
     for words in (STOPPED, ["optimize", "life"], ["operate", "life"]):
-        assert main(words) == 2
-        assert "life was begun by lifesafe 0.1, which was never released; begin a new run." in capsys.readouterr().err
+        assert "life was begun by lifesafe 0.1, which was never released; begin a new run." in shell(*words, code=2).err
     assert [path.name for path in Path("life").iterdir()] == ["run.toml"]
 
 
-def test_the_demo_writes_a_report(capsys: pytest.CaptureFixture[str]) -> None:
-    code = main(["demo", "--out", "small", "--steps", "20", "--workers", "0", "--json"])
-    outcome = json.loads(capsys.readouterr().out)
-    assert code == (0 if outcome["phase"] == "operate" else 1)
+def test_the_demo_writes_a_report(shell: Shell) -> None:
+    shown = shell("demo", "--out", "small", "--steps", "20", "--workers", "0", "--json", code=None)
+    outcome = shown.json
+    assert shown.code == (0 if outcome["phase"] == "operate" else 1)
     assert outcome["rows"][-1]["name"] == "plain (R_max, limit)"
     page = Path("small/report.html").read_text(encoding="utf-8")
     assert f"Of {outcome['searched'] + outcome['served']} real episodes (" in page
 
 
 def test_an_environment_of_ones_own_from_its_id_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: Shell
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "swinging.py").write_text(
@@ -327,8 +303,7 @@ def test_an_environment_of_ones_own_from_its_id_alone(
     own = ["run", "--env", "Pendulum-v1", "--limit", "190", "--out", str(tmp_path / "own"), "--workers", "0"]
     small = ["--data", str(tmp_path / "logs.hdf5"), "--method", "rvs", "--set", "steps=5", "--incident", "20"]
     for cost, message in (([], "--cost module:function"), (["--cost", "swinging:broken"], "KeyError: 'nothing'")):
-        assert main([*own, *small, *cost]) == 2
-        assert message in capsys.readouterr().err
+        assert message in shell(*own, *small, *cost, code=2).err
         assert not (tmp_path / "own").exists()  # found before the training
-    assert main([*own, *small, "--cost", "swinging:cost", "--no-plain", "--operate", "1", "--episodes", "40"]) in (0, 1)
-    assert main(["optimize", str(tmp_path / "own"), "--workers", "0"]) in (0, 1)
+    shell(*own, *small, "--cost", "swinging:cost", "--no-plain", "--operate", "1", "--episodes", "40", code=None)
+    shell("optimize", str(tmp_path / "own"), "--workers", "0", code=None)
