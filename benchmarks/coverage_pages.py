@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lifesafe.lab.coverage.deployment import Outcome, Row
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment
 from lifesafe.lab.coverage.suite import SUITES
-from lifesafe.lab.coverage.table import Summary, assumption, markdown, summarize
+from lifesafe.lab.coverage.table import RowSummary, assumption, markdown, summarize_row
 
 ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
@@ -32,12 +32,12 @@ TITLES = {
 class Counted:
     """A row and its outcomes."""
 
-    row: Row
-    outcomes: Sequence[Outcome]
+    row: CoverageRow
+    outcomes: Sequence[Deployment]
 
     @property
-    def summary(self) -> Summary:
-        return summarize(self.row, self.outcomes)
+    def summary(self) -> RowSummary:
+        return summarize_row(self.row, self.outcomes)
 
 
 def counted(directory: Path, suite: str) -> list[Counted]:
@@ -47,7 +47,7 @@ def counted(directory: Path, suite: str) -> list[Counted]:
         path = directory / suite / f"{row.name}.jsonl"
         lines = path.read_text().splitlines()[1:] if path.exists() else []
         plain = [json.loads(line) for line in lines]
-        outcomes = [Outcome(**each | {"regrets": tuple(each["regrets"])}) for each in plain]
+        outcomes = [Deployment(**each | {"regrets": tuple(each["regrets"])}) for each in plain]
         if outcomes and row.search == "ours":
             found.append(Counted(row, sorted(outcomes, key=lambda each: each.number)))
     return found

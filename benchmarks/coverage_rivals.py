@@ -22,10 +22,10 @@ from pathlib import Path
 import numpy as np
 
 from contest import Worker
-from lifesafe.lab.coverage.deployment import Outcome, Row, deploy, deploy_rival
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, deploy, deploy_rival
 from lifesafe.lab.coverage.simulation import simulate
 from lifesafe.lab.coverage.suite import SUITES
-from lifesafe.lab.coverage.table import markdown, summarize
+from lifesafe.lab.coverage.table import markdown, summarize_row
 from lifesafe.lab.coverage.worlds import World
 from safeopt_client import SafeOptSearch, open_safeopt
 
@@ -36,22 +36,22 @@ LENGTHSCALES = (None, 0.3)
 """Of SafeOpt's kernel, as a share of each axis: that of its examples, and one that fits these machines better."""
 
 
-def rows_of(family: str | None) -> list[Row]:
+def rows_of(family: str | None) -> list[CoverageRow]:
     """Return the rows of the suite, SafeOpt's after those of the same family."""
     suite = [row for row in SUITES[SUITE][0] if family in (None, row.family)]
     found = []
     for name in dict.fromkeys(row.family for row in suite):
         found += [row for row in suite if row.family == name]
-        found += [Row(family=name, search="safeopt", lengthscale=length) for length in LENGTHSCALES]
+        found += [CoverageRow(family=name, search="safeopt", lengthscale=length) for length in LENGTHSCALES]
     return found
 
 
-def run(row: Row, number: int) -> Outcome:
+def run(row: CoverageRow, number: int) -> Deployment:
     """Return what one deployment came to."""
     return deploy_rival(row, number, begin) if row.search == "safeopt" else deploy(row, number)
 
 
-def begin(row: Row, targets: np.ndarray, start: int, world: World) -> SafeOptSearch:
+def begin(row: CoverageRow, targets: np.ndarray, start: int, world: World) -> SafeOptSearch:
     """Begin a search of SafeOpt."""
     return SafeOptSearch(targets, (start,), world.limits, lengthscale=row.lengthscale, worker=shared())
 
@@ -74,7 +74,7 @@ def main() -> None:
         found = simulate(rows, count, options.out.with_suffix(""), workers=options.workers, report=report, run=run)
     text = markdown(found)
     options.out.write_text(text)
-    numbers = [summarize(row, outcomes).to_plain() for row, outcomes in found.items()]
+    numbers = [summarize_row(row, outcomes).to_plain() for row, outcomes in found.items()]
     options.out.with_suffix(".json").write_text(json.dumps(numbers, indent=1) + "\n")
     print(text)
 

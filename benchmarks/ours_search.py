@@ -19,7 +19,7 @@ import numpy as np
 
 import lifesafe
 from lifesafe import Returns, SafeOptimizer
-from lifesafe.lab.coverage.deployment import Row, draw_world, episodes_of, problem_for
+from lifesafe.lab.coverage.deployment import CoverageRow, draw_world, drawn_episodes, problem_for
 from lifesafe.lab.coverage.worlds import World
 from lifesafe.safety import Trial
 from rivals.protocol import serve, timed
@@ -34,7 +34,7 @@ class Run:
 
     def __init__(self, costs: int, directory: Path | None = None, promise: str = "trial") -> None:
         stop = 3.0 if promise == "total" else None
-        self.row = Row(family=FAMILIES[costs], promise=promise, stop=stop, episodes=600)  # type: ignore[arg-type]
+        self.row = CoverageRow(family=FAMILIES[costs], promise=promise, stop=stop, episodes=600)  # type: ignore[arg-type]
         self.world: World = draw_world(self.row, 0)
         problem = problem_for(self.row, self.world, 0)
         self.optimizer = SafeOptimizer(problem) if directory is None else SafeOptimizer.open(directory, problem)
@@ -42,7 +42,7 @@ class Run:
     def episodes(self, trial: Trial) -> list[Returns]:
         """Return what the episodes of a trial return."""
         points = tuple(map(self.optimizer.problem.point, trial.targets))
-        drawn = episodes_of(self.row, self.world, 0, trial.number, points)
+        drawn = drawn_episodes(self.row, self.world, 0, trial.number, points)
         return [Returns(reward, costs) for reward, *costs in drawn.tolist()]
 
     def ask(self) -> Trial:

@@ -22,9 +22,9 @@ from typing import Any
 from lifesafe._config import fingerprint, to_plain
 from lifesafe.console.progress import progress
 from lifesafe.errors import GuaranteeWarning
-from lifesafe.lab.coverage.deployment import Judge, Outcome, Row, problem_for, search
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, Judge, problem_for, search
 from lifesafe.lab.coverage.simulation import simulate
-from lifesafe.lab.coverage.table import Summary, summarize
+from lifesafe.lab.coverage.table import RowSummary, summarize_row
 from lifesafe.lab.coverage.worlds import World
 from lifesafe.safety import SafeOptimizer
 from measured import TASKS, plane
@@ -59,7 +59,7 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaneRow(Row):
+class PlaneRow(CoverageRow):
     """A row on planes: deployment n is the n-th of its places, and begins again with the first after the last."""
 
     family: str = "planes"
@@ -87,7 +87,7 @@ def world_at(place: Place) -> World | None:
     return plane(PLANES, place.task, place.seed, place.limit)
 
 
-def run(row: Row, number: int) -> Outcome:
+def run(row: CoverageRow, number: int) -> Deployment:
     """Return what one deployment came to."""
     assert isinstance(row, PlaneRow)
     world = world_at(row.places[number % len(row.places)])
@@ -108,24 +108,24 @@ def groups(row: PlaneRow) -> dict[str, list[int]]:
     }
 
 
-def summaries(found: Mapping[PlaneRow, Sequence[Outcome]]) -> list[tuple[str, Summary]]:
+def summaries(found: Mapping[PlaneRow, Sequence[Deployment]]) -> list[tuple[str, RowSummary]]:
     """Return a summary of each group of worlds and row."""
     rows = list(found)
     return [
-        (name, summarize(row, [each for each in found[row] if each.number % len(row.places) in indices]))
+        (name, summarize_row(row, [each for each in found[row] if each.number % len(row.places) in indices]))
         for name, indices in groups(rows[0]).items()
         for row in rows
     ]
 
 
-def page(lines: Sequence[tuple[str, Summary]]) -> str:
+def page(lines: Sequence[tuple[str, RowSummary]]) -> str:
     """Return the results in Markdown."""
     head = ["# Our search on planes of real policies", "", "Made by `make planes`.", "", *HOW, ""]
     table = [HEADER, "|---" * (HEADER.count("|") - 1) + "|", *(line(name, summary) for name, summary in lines)]
     return "\n".join([*head, *table]) + "\n"
 
 
-def line(name: str, s: Summary) -> str:
+def line(name: str, s: RowSummary) -> str:
     """Return one line of the table."""
     row = s.row
     stop = f"stop at {row.stop:g} limits" if row.stop is not None else "no stop"
@@ -138,7 +138,7 @@ def line(name: str, s: Summary) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def plain(name: str, summary: Summary) -> dict[str, Any]:
+def plain(name: str, summary: RowSummary) -> dict[str, Any]:
     """Return a line as JSON values."""
     found = summary.to_plain()
     found["row"].pop("places")

@@ -22,7 +22,7 @@ from rich.progress import track
 
 import lifesafe
 from contest import THREADS, Worker, machine, where
-from lifesafe.lab.coverage.deployment import Row, draw_world
+from lifesafe.lab.coverage.deployment import CoverageRow, draw_world
 from ours_search import FAMILIES, TIMED, TRIALS
 from safeopt_client import PYTHON, open_safeopt
 
@@ -99,7 +99,7 @@ def measurements(ours: Worker, rival: Worker, clock: str) -> dict[tuple[str, str
 
 def scene_of(costs: int, size: int) -> dict[str, Any]:
     """Return what SafeOpt is given: targets on a grid of the machine, the means there, the start and the limits."""
-    world = draw_world(Row(family=FAMILIES[costs]), 0)
+    world = draw_world(CoverageRow(family=FAMILIES[costs]), 0)
     ends = [np.linspace(low, high, size) for low, high in world.axes.values()]
     grid = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
     targets = np.concatenate([grid, np.array([world.start])])

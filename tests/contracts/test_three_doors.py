@@ -46,7 +46,7 @@ class Python:
         trial = self.optimizer.ask()
         return None if trial is None else list(trial.targets)  # type: ignore[arg-type]
 
-    def tell(self, episodes: Sequence[e.Episode]) -> None:
+    def tell(self, episodes: Sequence[e.EpisodeReturns]) -> None:
         trial = self.optimizer.open_trial
         assert trial is not None
         self.optimizer.tell(trial, [Returns(reward, costs) for reward, *costs in episodes])
@@ -74,7 +74,7 @@ class Shell:
             return None
         return [Returns(target["reward"], target["costs"]) for target in found["targets"]]
 
-    def tell(self, episodes: Sequence[e.Episode]) -> None:
+    def tell(self, episodes: Sequence[e.EpisodeReturns]) -> None:
         self.file.write_text(json.dumps([{"reward": reward, "costs": costs} for reward, *costs in episodes]))
         self._call("tell", self.run, str(self.file), "--trial", str(self._trial), "--early", "--json")
 

@@ -8,7 +8,7 @@ import pytest
 
 from lifesafe.errors import JournalError
 from lifesafe.journal import JOURNAL, Journal, read_records
-from lifesafe.journal.events import KINDS, kind_of
+from lifesafe.journal.events import EVENT_KINDS, kind_of
 from lifesafe.journal.store import VERSION
 from lifesafe.operation import Operation
 from lifesafe.returns import Returns
@@ -34,7 +34,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_there_is_a_small_record_of_each_promise_and_of_every_kind_of_event() -> None:
     assert [path.stem for path in RECORDS] == [f"journal-v{VERSION}-{promise}" for promise in ("total", "trial")]
     assert all(path.stat().st_size < 100_000 for path in ASSETS.iterdir())
-    assert {kind_of(record.event) for path in RECORDS for record in read_records(path)} == set(KINDS)
+    assert {kind_of(record.event) for path in RECORDS for record in read_records(path)} == set(EVENT_KINDS)
 
 
 def test_every_decision_and_snapshot_of_a_record_is_made_again(place: Path) -> None:

@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from lifesafe.data import Dataset
-from lifesafe.lab.osrl import OSRLCDT, Batch, OSRLCDTConfig, OSRLCDTLearner, OSRLCDTNetwork, Steps, weights_from_osrl
+from lifesafe.lab.osrl import (
+    OSRLCDT,
+    OSRLBatch,
+    OSRLCDTConfig,
+    OSRLCDTLearner,
+    OSRLCDTNetwork,
+    OSRLSteps,
+    weights_from_osrl,
+)
 from lifesafe.returns import Returns
 
 ASSET = Path(__file__).parent / "assets" / "cdt_osrl.npz"
@@ -33,10 +41,12 @@ def network(recorded: dict[str, torch.Tensor]) -> OSRLCDTNetwork:
     return made
 
 
-def batch(recorded: dict[str, torch.Tensor]) -> Batch:
+def batch(recorded: dict[str, torch.Tensor]) -> OSRLBatch:
     data = part(recorded, "batch.")
     coming = torch.stack([data["returns"], 50 - data["costs_return"]], dim=-1)  # the rewards are scaled already
-    return Batch(Steps(coming, data["states"], data["actions"], data["time_steps"]), data["costs"].long(), data["mask"])
+    return OSRLBatch(
+        OSRLSteps(coming, data["states"], data["actions"], data["time_steps"]), data["costs"].long(), data["mask"]
+    )
 
 
 def test_the_forward_pass_agrees(recorded: dict[str, torch.Tensor]) -> None:

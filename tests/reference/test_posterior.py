@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp, ndtr
 
 from lifesafe.safety import process
-from lifesafe.safety.posterior import Cost, Model, Reward, Sums
+from lifesafe.safety.posterior import CostModel, Model, Reward, Sums
 from lifesafe.safety.process import kernels
 
 LENGTHS, DEVIATIONS = (0.5, 1.0), (2.0, 0.7)  # rough, smooth
@@ -208,7 +208,7 @@ def against_the_sampler(steps, seed, sites, phi, tolerance):
 def against_the_sampler_at_lotteries(X, n, fitted, phi, q, Z, draws, center, left, tolerance, random):
     """Compare P(center keeps the limit, lottery does not), the center being a target that was tried."""
     sums = Sums(X, n, np.zeros((len(n), 2)), np.zeros((len(n), 2)))
-    cost, weights = Cost(np.array([phi]), np.ones(1)), np.eye(2)[[q, q]][:, None]
+    cost, weights = CostModel(np.array([phi]), np.ones(1)), np.eye(2)[[q, q]][:, None]
     i = int(np.abs(draws.mean(axis=0) - 0.7).argmin())
     model = Model(sums, (cost,), np.zeros(2, dtype=int), fitted, weights, Reward(sums, 0))
     found = model.expect(Z).added_to(model.expect(X[[i]]), 0.2)

@@ -6,19 +6,25 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from lifesafe.lab.coverage.deployment import Outcome, Row, draw_world
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, draw_world
 from lifesafe.lab.coverage.simulation import simulate
 from lifesafe.lab.coverage.table import assumption
 from lifesafe.lab.coverage.worlds import FAMILIES
 
 DELTA = 0.1
 QUICK = {
-    "trial": [Row(family="overshoot"), Row(family="rare", stop=3.0), Row(family="overshoot", stop=3.0)],
-    "total": [Row(family=family, promise="total", stop=2.0, episodes=80) for family in ("overshoot", "edge", "rare")],
+    "trial": [
+        CoverageRow(family="overshoot"),
+        CoverageRow(family="rare", stop=3.0),
+        CoverageRow(family="overshoot", stop=3.0),
+    ],
+    "total": [
+        CoverageRow(family=family, promise="total", stop=2.0, episodes=80) for family in ("overshoot", "edge", "rare")
+    ],
 }
 
 
-def broken(outcomes: Sequence[Outcome]) -> int:
+def broken(outcomes: Sequence[Deployment]) -> int:
     return sum(outcome.violated for outcome in outcomes)
 
 
@@ -39,7 +45,7 @@ def test_the_promise_is_broken_no_more_often_than_delta_allows(promise: str, tmp
 
 @pytest.mark.parametrize("family", ["overshoot", "cliff"])
 def test_the_search_as_the_paper_prints_it_breaks_the_promise(family: str, tmp_path: Path) -> None:
-    printed = Row(family=family, search="printed")
+    printed = CoverageRow(family=family, search="printed")
     (found,) = simulate([printed], 10, tmp_path, workers=1).values()
     assert is_above(broken(found), len(found), DELTA)
 
@@ -47,14 +53,18 @@ def test_the_search_as_the_paper_prints_it_breaks_the_promise(family: str, tmp_p
 ROWS = [
     row
     for family in FAMILIES
-    for row in (Row(family=family), Row(family=family, stop=3.0), Row(family=family, promise="total", stop=3.0))
+    for row in (
+        CoverageRow(family=family),
+        CoverageRow(family=family, stop=3.0),
+        CoverageRow(family=family, promise="total", stop=3.0),
+    )
     if assumption(row) is None
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_every_row_that_keeps_what_is_assumed_keeps_its_promise(row: Row, tmp_path: Path) -> None:
+def test_every_row_that_keeps_what_is_assumed_keeps_its_promise(row: CoverageRow, tmp_path: Path) -> None:
     (found,) = simulate([row], 100, tmp_path).values()
     assert not is_above(broken(found), len(found), row.delta)
     assert not any(outcome.broken_sure for outcome in found)
@@ -63,7 +73,7 @@ def test_every_row_that_keeps_what_is_assumed_keeps_its_promise(row: Row, tmp_pa
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ["lumps_15", "lumps_50", "falls_50", "day_06"])
 def test_no_newcomer_overdraws_the_account_whatever_assumption_is_broken(family: str, tmp_path: Path) -> None:
-    row = Row(family=family, promise="total", stop=2.0)
+    row = CoverageRow(family=family, promise="total", stop=2.0)
     (found,) = simulate([row], 100, tmp_path).values()
     assert not any(outcome.broken_sure for outcome in found)
     for outcome in found:

@@ -32,7 +32,7 @@ from lifesafe.systems import tasks as known_tasks
 Names = Annotated[tuple[str, ...], Positional, option("TASK")]
 Mirrors = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="ADDRESS")]
 DataFile = Annotated[str, Positional, option("FILE")]
-Limits = Annotated[tuple[float, ...], UseAppendAction, tyro.conf.arg(metavar="LIMIT")]
+_Limits = Annotated[tuple[float, ...], UseAppendAction, tyro.conf.arg(metavar="LIMIT")]
 TaskName = Annotated[str | None, option("TASK")]
 
 
@@ -88,7 +88,7 @@ def check(
     file: DataFile,
     /,
     *,
-    limit: Limits = (),
+    limit: _Limits = (),
     task: TaskName = None,
     strict: bool = False,
     json: bool = False,
@@ -132,7 +132,7 @@ def check(
     return FOUND if counts["error"] or (strict and counts["warning"]) else OK
 
 
-def summary(file: DataFile, /, *, limit: Limits = (), json: bool = False) -> int:
+def summary(file: DataFile, /, *, limit: _Limits = (), json: bool = False) -> int:
     """Print how many episodes a data file has, and their returns.
 
     Told are how many episodes and steps there are, how long the episodes are and what they earn and cost, from the
@@ -160,7 +160,7 @@ def summary(file: DataFile, /, *, limit: Limits = (), json: bool = False) -> int
     return OK
 
 
-def plot(file: DataFile, /, *, limit: Limits = (), out: OutFile = None) -> int:
+def plot(file: DataFile, /, *, limit: _Limits = (), out: OutFile = None) -> int:
     """Draw reward against cost of the episodes in a data file.
 
     Every episode is a point; the line is the best reward at each cost. Where many episodes lie near the limit and near

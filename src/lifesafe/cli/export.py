@@ -16,7 +16,7 @@ from lifesafe.operation import Operation
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer
 
-MANIFEST = "run.toml"
+RUN_FILE = "run.toml"
 
 if TYPE_CHECKING:
     from lifesafe.policies.export import ServedTarget
@@ -43,7 +43,7 @@ def export(run: Run, *, out: Directory = None, json: bool = False) -> int:
         out: Directory to write; unless given, RUN/export, or POLICY-export beside a policy.
         json: Print the outcome as JSON.
     """
-    if (run / JOURNAL).exists() and not (run / MANIFEST).exists() and not (run / "policy").is_dir():
+    if (run / JOURNAL).exists() and not (run / RUN_FILE).exists() and not (run / "policy").is_dir():
         raise ConfigError(
             f"The run in {run} was begun by `lifesafe ask` or SafeOptimizer: your system has the policy, and there is"
             " none here to export."

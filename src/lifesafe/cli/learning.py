@@ -23,11 +23,11 @@ from lifesafe.systems import evaluate as run_episodes
 if TYPE_CHECKING:
     from lifesafe.policies.learner import StoredPolicy
 
-Name = Annotated[str, Positional, option("TASK")]
+_Name = Annotated[str, Positional, option("TASK")]
 
 
 def train(
-    name: Name,
+    name: _Name,
     /,
     *,
     data: OutFile = None,
@@ -106,7 +106,7 @@ def train(
 
 
 def evaluate(
-    name: Name,
+    name: _Name,
     policy: Annotated[Path, Positional, option("POLICY")],
     /,
     *,

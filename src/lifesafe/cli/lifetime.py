@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional
 
-from lifesafe.cli.plan import Incident, Numbers, described, incident_of, planned
+from lifesafe.cli.plan import Incident, NumberPerCost, described, incident_of, planned
 from lifesafe.cli.words import shell_words
 from lifesafe.console.arguments import Count, Directory, Limits, OutFile, Run, Word, option
 from lifesafe.console.progress import progress
@@ -36,7 +36,7 @@ from lifesafe.systems import task as find_task
 
 if TYPE_CHECKING:
     from lifesafe.life import Lifetime
-    from lifesafe.life.comparison import Row
+    from lifesafe.life.comparison import TargetReturns
 
 _HEADINGS = (
     "",
@@ -66,7 +66,7 @@ def run(
     limit: Limits = (),
     delta: float = 0.1,
     promise: Literal["trial", "total"] = "trial",
-    stop_at: Numbers = (),
+    stop_at: NumberPerCost = (),
     incident: Incident = (),
     episodes: int = 150,
     start: Literal["data", "calm", "paper"] = "data",
@@ -232,7 +232,7 @@ def optimize(run: Run, *, limit: Limits = (), workers: int = 2, json: bool = Fal
     from lifesafe.life import Lifetime
     from lifesafe.life.comparison import best_row
 
-    rows: list[Row] = []
+    rows: list[TargetReturns] = []
     _look_here()
     with Lifetime.open(run, workers=workers) as life:
         costs = len(life.task.limits)
@@ -319,7 +319,7 @@ def _given(task: Task, data: Path | None) -> Any:
     return data.expanduser() if data is not None else task.dataset(data_directory())
 
 
-def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[Row]:
+def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") -> list[TargetReturns]:
     """Train, search and operate, each as far as it is not done yet, and return what came of it."""
     from lifesafe.life.comparison import operated_row, plain_row
 
@@ -335,7 +335,7 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
         _search(life)
     elif life.optimizer.stage not in ("done", "held"):  # what was served has shown that there may be more to gain
         say(f"A target is served. `lifesafe optimize {shlex.quote(str(life.directory))}` searches on for a better one.")
-    rows: list[Row] = []
+    rows: list[TargetReturns] = []
     if life.optimizer.best is not None:
         _serve(life, max(episodes - life.served, 0))
         rows.append(operated_row(life))
@@ -428,7 +428,7 @@ def _target(target: Target) -> str:
     return f"({', '.join(f'{value:.4g}' for value in target)})"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: TargetReturns) -> tuple[str, ...]:
     """Return what came of a target in words, below `_HEADINGS`."""
     limits, costs = (", ".join(f"{value:.3g}" for value in values) for values in (row.limits, row.costs))
     if row.target is None or row.reward is None:
@@ -441,7 +441,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     return (row.name, limits, target, f"{row.reward:.1f}", normalized, costs, shares, safe, str(row.episodes), ended)
 
 
-def _conclude(life: Lifetime, rows: Sequence[Row], json: bool) -> int:
+def _conclude(life: Lifetime, rows: Sequence[TargetReturns], json: bool) -> int:
     optimizer, problem = life.optimizer, life.optimizer.problem
     above = sum(optimizer.beliefs.exceeded(tried) is not None for tried in optimizer.trials)
     account, stopped = optimizer.beliefs.account, _stopped(optimizer)

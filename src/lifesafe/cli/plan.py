@@ -24,7 +24,7 @@ from lifesafe.preparation.planning import Effort, effort
 from lifesafe.safety import Problem
 from lifesafe.safety.beliefs import Beliefs, believed
 
-Numbers = Annotated[tuple[float, ...], option("NUMBER")]
+NumberPerCost = Annotated[tuple[float, ...], option("NUMBER")]
 Incident = Annotated[tuple[str, ...], option("NUMBER|horizon")]
 Axes = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(name="axis", metavar="NAME=LOW:HIGH[:UNIT]")]
 Targets = Annotated[tuple[str, ...], UseAppendAction, tyro.conf.arg(metavar="NAME=VALUE,...")]
@@ -60,14 +60,14 @@ class Beginning:
     promise: Annotated[Literal["trial", "total"] | None, option("{trial,total}")] = None
     """trial: no trial's mean cost exceeds a limit, under the model (unless given). total: what all episodes have cost
     never exceeds what was allowed, without a model; needs --stop-at."""
-    stop_at: Numbers = ()
+    stop_at: NumberPerCost = ()
     """Cost at which you end an episode, one per cost or one for all; tell the cost at the stop."""
-    largest_step: Numbers = ()
+    largest_step: NumberPerCost = ()
     """Largest cost of one step, by which an episode can exceed --stop-at; 1 unless given."""
     incident: Incident = ()
     """Largest cost that one mishap adds, where there is no stop: 3 limits unless given. "horizon" assumes nothing: an
     episode may cost as much as --largest says; safe, and slow."""
-    largest: Numbers = ()
+    largest: NumberPerCost = ()
     """Largest cost that an episode can have at all: its steps times the largest cost of a step."""
     episodes: Count = None
     """Real episodes that the search takes at most; 150 unless given."""

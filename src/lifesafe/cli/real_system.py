@@ -33,7 +33,7 @@ _SHAPE = '{"reward": 12.5, "cost": 3} or {"reward": 12.5, "costs": [3, 0.5]}'
 
 EpisodesFile = Annotated[Path, Positional, option("FILE")]
 OptionalEpisodes = Annotated[Path | None, Positional, option("[FILE]")]
-Number = Annotated[int, Positional, option("TRIAL")]
+_Number = Annotated[int, Positional, option("TRIAL")]
 
 
 def ask(run: Run, *, begin: Begin = Beginning()) -> int:  # noqa: B008  # a value
@@ -102,7 +102,7 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
     """
     _refuse_life(run, "tell")
     _check_run(run)
-    episodes = read_episodes(_content(file), str(file))
+    episodes = parse_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
         _check_open(run, optimizer, trial)
         _check_costs(episodes, str(file), len(optimizer.problem.limits))
@@ -159,7 +159,7 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
     return OK
 
 
-def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False) -> int:
+def retract(run: Run, trial: _Number, file: OptionalEpisodes = None, /, *, reason: str, json: bool = False) -> int:
     """Take back what was told of a trial, because it was wrong.
 
     For a trial whose returns were wrong, not for one that showed something unwelcome. Two files were swapped, a
@@ -183,7 +183,7 @@ def retract(run: Run, trial: Number, file: OptionalEpisodes = None, /, *, reason
         json: Print what was recorded as JSON.
     """
     _check_run(run)
-    episodes = None if file is None else read_episodes(_content(file), str(file))
+    episodes = None if file is None else parse_episodes(_content(file), str(file))
     with SafeOptimizer.open(run) as optimizer:
         tried = optimizer.history.trials.get(trial)
         if tried is not None and tried.told_at and episodes is not None and len(episodes) != tried.was_told:
@@ -245,7 +245,7 @@ def limits(run: Run, *, limit: Limits, begin_at: Targets = (), json: bool = Fals
     return OK
 
 
-def read_episodes(text: str | bytes, source: str) -> list[Returns]:
+def parse_episodes(text: str | bytes, source: str) -> list[Returns]:
     """Return the episodes in a JSON text.
 
     Raises:

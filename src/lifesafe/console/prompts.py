@@ -9,8 +9,8 @@ OK, FOUND, FAILED, INTERRUPTED, CLOSED_PIPE = 0, 1, 2, 130, 141
 
 
 def plural(count: int, noun: str) -> str:
-    """Return a count with its noun: "1 trial", "2 trials"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    """Return a count with its noun: "1 trial", "1,200 episodes"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def numbers(values: Sequence[float]) -> str:

@@ -18,7 +18,7 @@ from lifesafe._files import replacing
 from lifesafe.data.dataset import Dataset
 from lifesafe.errors import DatasetError
 
-COLUMNS = ("observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts")
+DSRL_COLUMNS = ("observations", "next_observations", "actions", "rewards", "costs", "terminals", "timeouts")
 """The columns that a file may have; all others are passed over."""
 
 REQUIRED = ("observations", "actions", "rewards", "costs")
@@ -43,7 +43,7 @@ def read_dsrl(path: str | Path) -> Dataset:
     missing = [name for name in REQUIRED if name not in columns]
     if missing:
         raise DatasetError(
-            f"{path} lacks {' and '.join(missing)}: a file in DSRL's layout has {', '.join(COLUMNS)}."
+            f"{path} lacks {' and '.join(missing)}: a file in DSRL's layout has {', '.join(DSRL_COLUMNS)}."
             " Write your logs with write_dsrl, or read the arrays yourself and give them to Dataset.from_arrays."
         )
     if not any(name in columns for name in _ENDS):
@@ -78,10 +78,11 @@ def read_columns(path: str | Path) -> dict[str, np.ndarray]:
                 f"{path} is not an HDF5 file, or its beginning is lost; if it was downloaded, fetch it again."
             )
         with h5py.File(path, "r", locking="best-effort") as file:
-            stored = {name: _stored(file, name, path) for name in COLUMNS if name in file}
+            stored = {name: _stored(file, name, path) for name in DSRL_COLUMNS if name in file}
             if not stored:
                 raise DatasetError(
-                    f"{path} has none of the columns of DSRL's layout ({', '.join(COLUMNS)}); it holds something else."
+                    f"{path} has none of the columns of DSRL's layout ({', '.join(DSRL_COLUMNS)}); it holds something"
+                    " else."
                 )
             _check_memory(stored, path)
             return {name: _load(column, path) for name, column in stored.items()}
@@ -147,7 +148,7 @@ def _layout(dataset: Dataset) -> dict[str, np.ndarray]:
     ends[1, last] = ~dataset.terminated
     costs = dataset.costs[:, 0] if dataset.costs.shape[1] == 1 else dataset.costs
     values = (dataset.observations, dataset.next_observations, dataset.actions, dataset.rewards, costs, *ends)
-    return dict(zip(COLUMNS, values, strict=True))
+    return dict(zip(DSRL_COLUMNS, values, strict=True))
 
 
 def _stored(file: Any, name: str, path: Path) -> Any:

@@ -26,7 +26,7 @@ _NEAR = 0.1  # of the span of rewards: how near an example's is to the one asked
 _EXAMPLES = 20  # fewest; half of them and all that are like them make a mean
 
 
-class Steps(Protocol):
+class LoggedSteps(Protocol):
     """What episodes earned and cost, step by step: a `Dataset`, say."""
 
     @property
@@ -37,7 +37,7 @@ class Steps(Protocol):
     def offsets(self) -> Int[np.ndarray, " e+1"]: ...
 
 
-def luck(steps: Steps, limits: Sequence[float], rewards: Sequence[float]) -> Float[np.ndarray, " m"]:
+def luck(steps: LoggedSteps, limits: Sequence[float], rewards: Sequence[float]) -> Float[np.ndarray, " m"]:
     """Return, for each reward, what other halves cost of episodes like the cheap ones that earned about so much.
 
     Rewards that no cheap episode reaches stand for the best of them.
@@ -73,7 +73,7 @@ def _alike(
     return alike
 
 
-def _halves(steps: Steps) -> Float[np.ndarray, "e 2 r"]:
+def _halves(steps: LoggedSteps) -> Float[np.ndarray, "e 2 r"]:
     """Return what each half of each episode of two steps or more earned and cost."""
     starts, lengths = steps.offsets[:-1], np.diff(steps.offsets)
     cuts = np.column_stack([starts, starts + lengths // 2]).ravel()

@@ -19,7 +19,7 @@ Starts = Literal["whole", "anywhere"]
 
 
 @dataclass(frozen=True)
-class Rows:
+class SegmentRows:
     """Some segments, as rows of the flat columns.
 
     Attributes:
@@ -34,9 +34,9 @@ class Rows:
     times: Int[np.ndarray, "b l"]
     episodes: Int[np.ndarray, " b"]
 
-    def pick(self, segments: Int[np.ndarray, " m"]) -> Rows:
+    def pick(self, segments: Int[np.ndarray, " m"]) -> SegmentRows:
         """Return some of the segments."""
-        return Rows(self.rows[segments], self.real[segments], self.times[segments], self.episodes[segments])
+        return SegmentRows(self.rows[segments], self.real[segments], self.times[segments], self.episodes[segments])
 
 
 class Segments:
@@ -68,7 +68,7 @@ class Segments:
         self._lengths = lengths
         self._cumulative = np.cumsum(weights, dtype=np.float64)
 
-    def draw(self, random: np.random.Generator, segments: int) -> Rows:
+    def draw(self, random: np.random.Generator, segments: int) -> SegmentRows:
         """Return so many random segments."""
         chances = random.random((2, segments))
         episodes = np.searchsorted(self._cumulative, chances[0] * self._cumulative[-1], side="right")
@@ -79,7 +79,7 @@ class Segments:
         places = (chances[1] * (lengths + self.length - 1)).astype(np.int64) - (self.length - 1)
         return self.at(episodes, np.clip(places, 0, np.maximum(lengths - self.length, 0)))
 
-    def cover(self, segments: int) -> Rows:
+    def cover(self, segments: int) -> SegmentRows:
         """Return so many segments spread evenly over all steps of all episodes, or all disjoint ones if fewer."""
         counts = -(-self._lengths // self.length)
         episodes = np.repeat(np.arange(len(counts)), counts)
@@ -87,12 +87,12 @@ class Segments:
         chosen = np.unique(np.linspace(0, len(episodes) - 1, min(segments, len(episodes))).astype(np.int64))
         return self.at(episodes[chosen], starts[chosen])
 
-    def at(self, episodes: Int[np.ndarray, " b"], starts: Int[np.ndarray, " b"]) -> Rows:
+    def at(self, episodes: Int[np.ndarray, " b"], starts: Int[np.ndarray, " b"]) -> SegmentRows:
         """Return the segments that begin at these steps of these episodes."""
         moments = starts[:, None] + np.arange(self.length)
         lengths = self._lengths[episodes][:, None]
         rows = self._first[episodes][:, None] + np.minimum(moments, lengths - 1)
-        return Rows(rows=rows, real=moments < lengths, times=moments, episodes=episodes)
+        return SegmentRows(rows=rows, real=moments < lengths, times=moments, episodes=episodes)
 
 
 def returns_to_go(dataset: Dataset) -> Float[np.ndarray, "n r"]:

@@ -16,7 +16,7 @@ import msgspec
 from lifesafe.errors import JournalError
 
 Point = tuple[float, ...]
-Episode = tuple[float, ...]
+EpisodeReturns = tuple[float, ...]
 """Reward, then every cost."""
 
 
@@ -65,7 +65,7 @@ class Told(Event, frozen=True):
     """The episodes of a trial ended."""
 
     trial: int
-    episodes: tuple[Episode, ...]
+    episodes: tuple[EpisodeReturns, ...]
 
 
 class Retracted(Event, frozen=True):
@@ -73,7 +73,7 @@ class Retracted(Event, frozen=True):
 
     trial: int
     reason: str
-    episodes: tuple[Episode, ...] | None = None
+    episodes: tuple[EpisodeReturns, ...] | None = None
 
 
 class Confirmed(Event, frozen=True):
@@ -107,7 +107,7 @@ class Serving(Event, frozen=True):
 class Served(Event, frozen=True):
     """Episodes of operation ended."""
 
-    episodes: tuple[Episode, ...]
+    episodes: tuple[EpisodeReturns, ...]
 
 
 class Alarm(Event, frozen=True):
@@ -132,8 +132,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What the episodes of one service add up to."""
 
     episodes: int
-    sums: Episode
-    squares: Episode
+    sums: EpisodeReturns
+    squares: EpisodeReturns
     largest: tuple[float, ...]
     above: int
     ended: int
@@ -150,7 +150,7 @@ class Snapshot(Event, frozen=True):
     """What each account holds."""
 
 
-KINDS: dict[str, type[Event]] = {
+EVENT_KINDS: dict[str, type[Event]] = {
     cls.__struct_config__.tag: cls  # type: ignore[misc]
     for cls in (
         Opened, Asked, Told, Retracted, Confirmed, Limited, Serving, Served, Alarm, Halted, Snapshot
@@ -160,7 +160,7 @@ SERVED = "served"
 SNAPSHOT = "snapshot"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decoders = {kind: msgspec.json.Decoder(cls) for kind, cls in KINDS.items()}
+_decoders = {kind: msgspec.json.Decoder(cls) for kind, cls in EVENT_KINDS.items()}
 
 
 def kind_of(event: Event) -> str:
@@ -188,7 +188,7 @@ def decode(kind: str, text: str) -> Event:
         JournalError: If this version knows no such event, or the text does not fit its kind.
     """
     if kind not in _decoders:
-        raise JournalError(f"Unknown kind of event {kind!r}; this lifesafe knows {', '.join(KINDS)}. Upgrade it.")
+        raise JournalError(f"Unknown kind of event {kind!r}; this lifesafe knows {', '.join(EVENT_KINDS)}. Upgrade it.")
     try:
         return _decoders[kind].decode(text)
     except msgspec.DecodeError as error:

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from lifesafe.errors import JournalError
 from lifesafe.journal import events as e
-from lifesafe.journal.events import Episode, Point
+from lifesafe.journal.events import EpisodeReturns, Point
 from lifesafe.journal.store import Record
 
 _OfTarget = tuple[Point, int, Float[np.ndarray, " r"], Float[np.ndarray, " r"]]
@@ -29,9 +29,9 @@ class Tried:
     asked_at: str
     asked_number: int
     """Number of the event."""
-    told: tuple[Episode, ...] | None = None
+    told: tuple[EpisodeReturns, ...] | None = None
     """What counts of it: what was told, or what replaced that; none while it is open or after a retraction."""
-    first_told: tuple[Episode, ...] = ()
+    first_told: tuple[EpisodeReturns, ...] = ()
     """What was told at first, whatever replaced it."""
     told_at: str = ""
     told_number: int = 0
@@ -50,7 +50,7 @@ class Tried:
         """The target of every episode that was asked for."""
         self.keep(self.told)
 
-    def keep(self, told: tuple[Episode, ...] | None) -> None:
+    def keep(self, told: tuple[EpisodeReturns, ...] | None) -> None:
         """Let some episodes be what counts."""
         self.told = told
         self.episodes = np.array(told or (), dtype=np.float64).reshape(-1, len(self.limits) + 1)
@@ -150,7 +150,7 @@ class History:
         self.services: list[Service] = []
         self.snapshot: e.Snapshot | None = None
         """The last one since the target that is served began to be served."""
-        self.recent: list[Episode] = []
+        self.recent: list[EpisodeReturns] = []
         """Episodes served since then."""
         self.halted: e.Halted | None = None
         """Why no target is served, unless a trial has been told since."""

@@ -68,7 +68,7 @@ _SINCE = f"SELECT {_COLUMNS}, NULL FROM event WHERE number > ? ORDER BY number"
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _RESTORE = "Restore the file from a copy, or give another path."
 
-Row = tuple[int, str, str, str, str, str | None]
+_Row = tuple[int, str, str, str, str, str | None]
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ def _load(path: Path, connection: sqlite3.Connection, *, everything: bool) -> tu
     return records, number, last
 
 
-def _rows(connection: sqlite3.Connection, *, everything: bool) -> Generator[Row, None, None]:
+def _rows(connection: sqlite3.Connection, *, everything: bool) -> Generator[_Row, None, None]:
     """Return the rows to read; each that does not follow the one before it has the fingerprint of its predecessor."""
     snapshot = None if everything else connection.execute(_LAST_SNAPSHOT).fetchone()[0]
     if snapshot is None:
@@ -316,7 +316,7 @@ def _check_format(path: Path, connection: sqlite3.Connection) -> None:
         raise JournalError(f"{path} has journal format {version}, this lifesafe reads {VERSION}. Upgrade it.")
 
 
-def _chain(path: Path, rows: Iterator[Row]) -> Iterator[Record]:
+def _chain(path: Path, rows: Iterator[_Row]) -> Iterator[Record]:
     previous, due = GENESIS, 1
     for number, kind, body, time, found, before in rows:
         if number != due and before is None:

@@ -25,7 +25,7 @@ from torch.nn import functional
 from lifesafe._random import generator, integer
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import Relabeled
-from lifesafe.data.segments import Rows, Segments, held_out_transitions, returns_to_go
+from lifesafe.data.segments import SegmentRows, Segments, held_out_transitions, returns_to_go
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 from lifesafe.policies.to_go import ToGoActor
@@ -115,7 +115,7 @@ class OSRLCDTConfig:
         return OSRLCDTLearner(self, dataset, seed=seed, device=device, compile=compile)
 
 
-class Steps(NamedTuple):
+class OSRLSteps(NamedTuple):
     """Steps of sequences; actions are those taken at each step."""
 
     coming: Float[Tensor, "b l 2"]
@@ -132,7 +132,7 @@ class Predicted(NamedTuple):
     cost: Float[Tensor, "b l 2"]
 
 
-class Block(nn.Module):
+class OSRLBlock(nn.Module):
     """One layer: attention, then a network on each token."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -162,7 +162,7 @@ class OSRLCDTNetwork(nn.Module):
         self.state_emb, self.action_emb = nn.Linear(observations, width), nn.Linear(actions, width)
         self.emb_norm, self.out_norm = nn.LayerNorm(width), nn.LayerNorm(width)
         self.emb_drop = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList([Block(width, config.heads, config.dropout) for _ in range(config.layers)])
+        self.blocks = nn.ModuleList([OSRLBlock(width, config.heads, config.dropout) for _ in range(config.layers)])
         self.action_head = nn.ModuleDict({part: nn.Linear(width, actions) for part in ("mu", "log_std")})
         self.cost_pred_head = nn.Linear(width, 2)
         for part in self.modules():
@@ -171,7 +171,7 @@ class OSRLCDTNetwork(nn.Module):
             if isinstance(part, nn.Linear):
                 nn.init.zeros_(part.bias)
 
-    def forward(self, steps: Steps) -> Predicted:
+    def forward(self, steps: OSRLSteps) -> Predicted:
         time = self.timestep_emb(steps.times.clamp(max=self.timestep_emb.num_embeddings - 1))
         reward, cost = torch.split(steps.coming, 1, dim=-1)
         parts = (
@@ -233,7 +233,7 @@ class OSRLCDTActor(ToGoActor):
         self._network, self._context = network, context
         sizes = (2, network.state_emb.in_features, network.action_emb.in_features)
         coming, observations, actions = (torch.zeros(len(targets), context, size) for size in sizes)
-        self._kept = Steps(coming, observations, actions, torch.zeros(len(targets), context, dtype=torch.int64))
+        self._kept = OSRLSteps(coming, observations, actions, torch.zeros(len(targets), context, dtype=torch.int64))
 
     @torch.inference_mode()
     def act(
@@ -250,17 +250,17 @@ class OSRLCDTActor(ToGoActor):
         kept.actions[chosen, place] = 0.0
         kept.times[chosen, place] = time
         # Steps not yet reached lie to the right, where nothing looks.
-        means = self._network(Steps(*(part[chosen] for part in kept))).mean
+        means = self._network(OSRLSteps(*(part[chosen] for part in kept))).mean
         actions = means[torch.arange(len(chosen)), place].clamp(-1.0, 1.0)
         kept.actions[chosen, place] = actions
         acted: np.ndarray = actions.numpy()
         return acted
 
 
-class Batch(NamedTuple):
+class OSRLBatch(NamedTuple):
     """Segments, the costs of their steps, and which steps are real rather than padding."""
 
-    steps: Steps
+    steps: OSRLSteps
     costs: Int[Tensor, "b l"]
     real: Float[Tensor, "b l"]
 
@@ -275,7 +275,7 @@ class OSRLCDTLearner:
         self._columns = [torch.tensor(column, dtype=torch.float32, device=self._device) for column in columns]
         held_out = held_out_transitions(dataset, config.held_out, seed=seed)[dataset.offsets[:-1]]
         own = np.flatnonzero(~held_out)
-        relabeled = relabel(dataset.returns[own], config, generator(seed, "cdt-osrl", "relabel"))
+        relabeled = relabel_front(dataset.returns[own], config, generator(seed, "cdt-osrl", "relabel"))
         episodes = np.concatenate([own, own[relabeled.episodes]])
         self._shifts = np.zeros((len(episodes), 2), dtype=np.float32)
         self._shifts[len(own) :] = relabeled.targets - dataset.returns[own[relabeled.episodes]]
@@ -300,7 +300,7 @@ class OSRLCDTLearner:
         self.log_temperature = torch.tensor(math.log(config.temperature), dtype=torch.float64, requires_grad=True)
         self._temperature_optimizer = torch.optim.Adam([self.log_temperature], lr=_TEMPERATURE_RATE)
 
-    def draw(self) -> Batch:
+    def draw(self) -> OSRLBatch:
         """Return a random batch."""
         drawn = self._segments.draw(self._random, self._config.batch)
         return self._gather(drawn, self._shifts[drawn.episodes])
@@ -308,7 +308,7 @@ class OSRLCDTLearner:
     def update(self, step: int) -> dict[str, Tensor]:
         return self.fit(self.draw(), step)
 
-    def fit(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def fit(self, batch: OSRLBatch, step: int) -> dict[str, Tensor]:
         """Take one gradient step on a given batch and return its metrics."""
         losses = self._losses(self._predict(batch.steps), batch)
         temperature = self.log_temperature.detach().exp().to(self._device, torch.float32)
@@ -357,7 +357,7 @@ class OSRLCDTLearner:
             self.log_temperature.copy_(tensors["log_temperature"])
         self._random.bit_generator.state = plain["batches"]
 
-    def _losses(self, predicted: Predicted, batch: Batch) -> dict[str, Tensor]:
+    def _losses(self, predicted: Predicted, batch: OSRLBatch) -> dict[str, Tensor]:
         """Return the parts of the loss: means over real steps, and over the entries of an action."""
         real = batch.real[..., None] / (batch.real.sum() * batch.steps.actions.shape[-1])
         z = (batch.steps.actions - predicted.mean) * torch.exp(-predicted.log_std)
@@ -370,7 +370,7 @@ class OSRLCDTLearner:
             "cost_loss": (each * batch.real.flatten()).mean(),
         }
 
-    def _gather(self, segments: Rows, shifts: Float[np.ndarray, "b 2"] | None = None) -> Batch:
+    def _gather(self, segments: SegmentRows, shifts: Float[np.ndarray, "b 2"] | None = None) -> OSRLBatch:
         """Return segments, with their returns-to-go shifted if they are relabeled."""
         rows, times, real = (
             torch.from_numpy(part).to(self._device) for part in (segments.rows, segments.times, segments.real)
@@ -378,7 +378,7 @@ class OSRLCDTLearner:
         coming, observations, actions, costs = (column[rows] for column in self._columns)
         if shifts is not None:
             coming = coming + torch.from_numpy(shifts).to(self._device)[:, None]
-        return Batch(Steps(scaled(coming), observations, actions, times), costs[..., 0].long(), real.float())
+        return OSRLBatch(OSRLSteps(scaled(coming), observations, actions, times), costs[..., 0].long(), real.float())
 
 
 def _check(dataset: Dataset) -> None:
@@ -394,7 +394,7 @@ def _segments(dataset: Dataset, episodes: Int[np.ndarray, " m"], weights: np.nda
     return Segments(first, lengths, weights, length=length, starts="anywhere")
 
 
-def relabel(returns: Float[np.ndarray, "e 2"], config: OSRLCDTConfig, random: np.random.Generator) -> Relabeled:
+def relabel_front(returns: Float[np.ndarray, "e 2"], config: OSRLCDTConfig, random: np.random.Generator) -> Relabeled:
     """Return relabeled episodes by OSRL's rules, its shuffled pairs included.
 
     Episodes are thinned on a grid, a polynomial is fitted through the front of the rest, and target rewards are drawn

@@ -22,7 +22,7 @@ _EPISODES = 100
 
 
 @dataclass(frozen=True)
-class Row:
+class TargetReturns:
     """A target and what its episodes returned.
 
     Attributes:
@@ -53,15 +53,15 @@ class Row:
         return all(share <= 1 for share in self.costs_normalized) if self.costs else None
 
 
-def best_row(life: Lifetime) -> Row:
+def best_row(life: Lifetime) -> TargetReturns:
     """Return the target that the search recommends, with the means of its own episodes."""
     best = life.optimizer.best
     if best is None:
-        return Row("lifesafe", life.optimizer.problem.limits)
+        return TargetReturns("lifesafe", life.optimizer.problem.limits)
     return _row(life, "lifesafe", best.target, best.means, best.episodes, _ended(life, best.point))
 
 
-def operated_row(life: Lifetime) -> Row:
+def operated_row(life: Lifetime) -> TargetReturns:
     """Return the target that was served last, with the means of its episodes of operation."""
     services = life.optimizer.history.services
     if not services or not services[-1].episodes:
@@ -71,7 +71,7 @@ def operated_row(life: Lifetime) -> Row:
     return _row(life, "lifesafe, operated", target, last.means.tolist(), last.episodes, last.ended)
 
 
-def plain_row(life: Lifetime, episodes: int = _EPISODES) -> Row:
+def plain_row(life: Lifetime, episodes: int = _EPISODES) -> TargetReturns:
     """Return what is asked for without a search: the most reward in the logs, and a cost of just the limits.
 
     Its episodes end where those of the life do.
@@ -86,10 +86,10 @@ def plain_row(life: Lifetime, episodes: int = _EPISODES) -> Row:
     return _row(life, "plain (R_max, limit)", target, returns.mean(axis=0).tolist(), episodes, ended)
 
 
-def _row(life: Lifetime, name: str, target: Target, means: Sequence[float], episodes: int, ended: int) -> Row:
+def _row(life: Lifetime, name: str, target: Target, means: Sequence[float], episodes: int, ended: int) -> TargetReturns:
     reward, *costs = means
     problem = life.optimizer.problem
-    return Row(
+    return TargetReturns(
         name=name,
         limits=problem.limits,
         target=tuple(asked(target)),

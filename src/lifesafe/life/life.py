@@ -22,7 +22,7 @@ from lifesafe.journal.store import JOURNAL, read_records
 from lifesafe.life import manifest as manifests
 from lifesafe.life.plan import Plan
 from lifesafe.life.trials import asked, run_trial, searched
-from lifesafe.operation import Alarm, Operation
+from lifesafe.operation import Excess, Operation
 from lifesafe.policies import load, train
 from lifesafe.policies.checkpoint import MANIFEST as POLICY_MANIFEST
 from lifesafe.policies.training import trained_as
@@ -52,7 +52,7 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedEpisode:
     """One episode of operation.
 
     Attributes:
@@ -66,7 +66,7 @@ class Served:
     episode: int
     target: Returns
     returns: Returns
-    alarm: Alarm | None
+    alarm: Excess | None
     next_target: Target | None
 
 
@@ -113,7 +113,7 @@ class Lifetime:
             NoSafeTargetError: If the logs tell of no target to begin with.
         """
         directory = Path(directory)
-        recorded = manifests.read_manifest(directory)
+        recorded = manifests.read_run_toml(directory)
         if recorded is not None:
             plan = plan or Plan.from_plain(recorded, str(directory / manifests.NAME))
             data = data if data is not None else recorded["data"].get("file")
@@ -227,7 +227,7 @@ class Lifetime:
         if values != self.optimizer.problem.limits:
             change_limits(self.optimizer, values)
 
-    def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[Served]:
+    def operate(self, episodes: int | None = None, *, together: int = _CHUNK) -> Iterator[ServedEpisode]:
         """Serve the best target, episode by episode, and fall back to safer ones when the watch raises an alarm.
 
         Ends after so many episodes, or when operation has halted; without a number, only then.
@@ -257,7 +257,7 @@ class Lifetime:
             left = None if left is None else left - count
             for i, each in enumerate(returns):
                 last = i == count - 1
-                yield Served(first + i + 1, target, each, verdict.alarm if last else None, verdict.next_target)
+                yield ServedEpisode(first + i + 1, target, each, verdict.alarm if last else None, verdict.next_target)
 
     @property
     def served(self) -> int:

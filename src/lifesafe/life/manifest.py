@@ -25,7 +25,7 @@ _NEEDED = {
 _FREE = {"versions", "data.file"}  # may differ when a run goes on: another machine, a file moved
 
 
-def read_manifest(directory: Path) -> dict[str, Any] | None:
+def read_run_toml(directory: Path) -> dict[str, Any] | None:
     """Return what the run in a directory was begun with; none if there is no run.
 
     Raises:
@@ -55,7 +55,7 @@ def begin(directory: Path, manifest: Mapping[str, Any]) -> None:
         ConfigError: If it was not, naming what differs.
         OSError: If it cannot be written.
     """
-    recorded = read_manifest(directory)
+    recorded = read_run_toml(directory)
     if recorded is None:
         directory.mkdir(parents=True, exist_ok=True)
         write_atomic(directory / NAME, toml_text({**manifest, "versions": versions()}))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 from lifesafe._config import from_plain, to_plain
-from lifesafe.data.luck import Steps
+from lifesafe.data.luck import LoggedSteps
 from lifesafe.errors import ConfigError
 from lifesafe.operation import LEVEL
 from lifesafe.policies import CDTConfig
-from lifesafe.policies.checkpoint import config_class, kind_of
+from lifesafe.policies.checkpoint import config_class, policy_kind
 from lifesafe.policies.learner import LearnerConfig
 from lifesafe.preparation.logs import episode_returns, problem_from_logs
 from lifesafe.returns import Returns, per_cost
@@ -95,7 +95,7 @@ class Plan:
         if not 0 < self.level < 1:
             raise ConfigError(f"level must lie between 0 and 1; got {self.level}.")
 
-    def problem(self, logs: Steps) -> Problem:
+    def problem(self, logs: LoggedSteps) -> Problem:
         """Return the problem that is searched, from logged episodes.
 
         Raises:
@@ -128,7 +128,7 @@ class Plan:
             "run": run,
             **({} if made is None else {"environment": made}),
             "search": to_plain(self.search),
-            "policy": {"kind": kind_of(self.method), "config": to_plain(self.method)},
+            "policy": {"kind": policy_kind(self.method), "config": to_plain(self.method)},
         }
 
     @classmethod
@@ -162,7 +162,7 @@ def relabels(method: LearnerConfig) -> bool:
     return isinstance(method, CDTConfig) and method.augmentation.fraction > 0
 
 
-def _paper_starts(task: Task, logs: Steps) -> list[Returns]:
+def _paper_starts(task: Task, logs: LoggedSteps) -> list[Returns]:
     """Return the lowest corner of the paper's box, then its center; each within the rewards of the logs."""
     if task.start is None or len(task.limits) > 1:
         raise ConfigError(

@@ -9,7 +9,7 @@ from lifesafe.errors import ConfigError
 from lifesafe.interfaces import Progress, Report
 from lifesafe.returns import Returns
 from lifesafe.safety import SafeOptimizer, Trial
-from lifesafe.safety.ledger import EPISODES
+from lifesafe.safety.ledger import TRIAL_EPISODES
 from lifesafe.safety.problem import Target
 from lifesafe.systems import Evaluator
 
@@ -63,5 +63,5 @@ def asked(target: Target) -> Returns:
 def _chunk(optimizer: SafeOptimizer, trial: Trial) -> int:
     """Return how many episodes run before the next look."""
     if trial.stage == "start":
-        return EPISODES
+        return TRIAL_EPISODES
     return trial.episodes if optimizer.problem.promise == "total" else math.ceil(trial.episodes / 2)

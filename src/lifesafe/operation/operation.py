@@ -24,7 +24,7 @@ from lifesafe.errors import ConfigError, JournalError, NoSafeTargetError, TrialE
 from lifesafe.journal import events as e
 from lifesafe.journal.history import History, Service
 from lifesafe.journal.store import Record
-from lifesafe.operation.watch import Alarm, Watch
+from lifesafe.operation.watch import Excess, Watch
 from lifesafe.returns import Returns
 from lifesafe.safety import Recommendation, SafeOptimizer
 from lifesafe.safety.account import NEWCOMERS
@@ -43,7 +43,7 @@ class Verdict:
 
     target: Target
     """The target that was served."""
-    alarm: Alarm | None
+    alarm: Excess | None
     """The alarm they raised, if any."""
     next_target: Target | None
     """The target to serve from now on: the same, the one fallen back to, or none once halted."""
@@ -194,7 +194,7 @@ class Operation:
         service, rung = self._history.services[-1], self.rung
         assert service.alarm is not None
         recorded = {name: getattr(service.alarm, name) for name in _RECORDED}
-        why = str(Alarm(**recorded, costs=len(service.serving.limits)))
+        why = str(Excess(**recorded, costs=len(service.serving.limits)))
         if rung is not None:
             self._serve(rung, f"fallback: {why}", service.serving.rung + 1)
         else:

@@ -49,7 +49,7 @@ _BATCH = 4096  # episodes handled at once: memory does not grow with what is giv
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alarm:
+class Excess:
     """A cost that is too high."""
 
     rule: Rule
@@ -96,7 +96,7 @@ class Watch:
     """Sum of each cost over all episodes."""
     episodes: int = 0
     """Episodes since the target is served."""
-    alarm: Alarm | None = None
+    alarm: Excess | None = None
     """The first alarm, if there was one. Start a new watch after acting on it."""
 
     @classmethod
@@ -177,7 +177,7 @@ class Watch:
         rule: Rule = "bound" if over[t].any() else "mean"
         k, episode = int((over if rule == "bound" else rich)[t].argmax()), self.episodes + t + 1
         mean, costs = float(sums[t, k]) / episode, len(self.limits)
-        alarm = Alarm(rule=rule, cost=k, episode=episode, mean=mean, limit=self.limits[k], costs=costs)
+        alarm = Excess(rule=rule, cost=k, episode=episode, mean=mean, limit=self.limits[k], costs=costs)
         return replace(after, alarm=alarm)
 
 

@@ -33,7 +33,7 @@ CONFIG, WEIGHTS, PLAIN = "config.json", "weights.safetensors", "plain.json"
 _WAY_OUT = "Restore it from a copy, or train again into another directory."
 
 
-def register(name: str, policy: type[StoredPolicy], config: type[Any]) -> None:
+def register_policy(name: str, policy: type[StoredPolicy], config: type[Any]) -> None:
     """Make policies of your own class savable, under a name that is written to the files.
 
     Args:
@@ -61,7 +61,7 @@ def save(policy: StoredPolicy, directory: str | Path, *, training: Mapping[str, 
         CheckpointError: If there is something in the directory, or it cannot be written.
     """
     directory = Path(directory)
-    config = {"policy": kind_of(policy), "config": to_plain(policy.config)}
+    config = {"policy": policy_kind(policy), "config": to_plain(policy.config)}
     files = {
         CONFIG: json_bytes(config),
         WEIGHTS: tensor_bytes(policy.tensors()),
@@ -109,7 +109,7 @@ def policy_folder(directory: str | Path) -> Path:
     return inner if not (directory / MANIFEST).exists() and (inner / MANIFEST).exists() else directory
 
 
-def kind_of(value: object) -> str:
+def policy_kind(value: object) -> str:
     """Return the name that a policy, or those trained with a config, have in files.
 
     Raises:
@@ -120,7 +120,7 @@ def kind_of(value: object) -> str:
         if module == known.module and name in (known.policy, known.config):
             return kind
     raise CheckpointError(
-        f"Policies of class {module}.{name} cannot be saved yet: call lifesafe.policies.register with it first."
+        f"Policies of class {module}.{name} cannot be saved yet: call lifesafe.policies.register_policy first."
     )
 
 
@@ -138,7 +138,7 @@ def _known(name: object, where: str) -> Kind:
     if not isinstance(name, str) or name not in KINDS:
         raise CheckpointError(
             f"{where} a policy of the unknown kind {name!r}.{nearest(str(name), KINDS)} Import lifesafe.lab first for"
-            " the methods that ours are compared with, or your module that calls lifesafe.policies.register."
+            " the methods that ours are compared with, or your module that calls lifesafe.policies.register_policy."
         )
     return KINDS[name]
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from lifesafe.data.luck import MOST, Steps, luck
+from lifesafe.data.luck import MOST, LoggedSteps, luck
 from lifesafe.errors import DatasetError, NoSafeTargetError
 from lifesafe.returns import Returns
 from lifesafe.safety.betting import ROUNDING
@@ -21,7 +21,7 @@ from lifesafe.safety.problem import Problem
 
 
 def problem_from_logs(
-    logs: Steps,
+    logs: LoggedSteps,
     *,
     limits: float | Sequence[float],
     relabeled: bool = False,
@@ -59,7 +59,7 @@ def problem_from_logs(
     return problem if all(problem.sure) else skilled(problem, logs)
 
 
-def check_logged_costs(logs: Steps, largest_step: Sequence[float] | None = None) -> None:
+def check_logged_costs(logs: LoggedSteps, largest_step: Sequence[float] | None = None) -> None:
     """Refuse logs with a step that costs less than nothing, or more than is said to be possible.
 
     Raises:
@@ -83,14 +83,14 @@ def check_logged_costs(logs: Steps, largest_step: Sequence[float] | None = None)
             )
 
 
-def episode_returns(logs: Steps) -> Float[np.ndarray, "e r"]:
+def episode_returns(logs: LoggedSteps) -> Float[np.ndarray, "e r"]:
     """Return what each logged episode earned and cost, the reward first."""
     steps = np.column_stack([logs.rewards, logs.costs]).astype(np.float64)[: logs.offsets[-1]]
     returns: Float[np.ndarray, "e r"] = np.add.reduceat(steps, logs.offsets[:-1], axis=0)
     return returns
 
 
-def skilled(problem: Problem, logs: Steps) -> Problem:
+def skilled(problem: Problem, logs: LoggedSteps) -> Problem:
     """Return the problem without the starts at which the cheap episodes of the logs look like luck.
 
     Raises:

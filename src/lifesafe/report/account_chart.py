@@ -11,9 +11,10 @@ from typing import TypeVar
 import numpy as np
 from jaxtyping import Float
 
+from lifesafe.console.prompts import plural
 from lifesafe.report.reading import Reading, Saved
 from lifesafe.report.svg import Chart, Figure, Sign, padded
-from lifesafe.report.wording import number, plural
+from lifesafe.report.wording import number
 
 _V = TypeVar("_V")
 _POINTS = 600  # of the line; longer runs are drawn in steps of several episodes each

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from lifesafe.console.prompts import plural
 from lifesafe.report.forecasts import RARE, calibration, outcomes
 from lifesafe.report.reading import PREPAID, Reading
-from lifesafe.report.wording import each_of, listed, mean_text, number, percent, plural
+from lifesafe.report.wording import each_of, listed, mean_text, number, percent
 from lifesafe.safety import Problem
 
-Finding = Literal["holds", "quiet", "doubt", "failed", "open"]
-WORDS: dict[Finding, tuple[str, str]] = {
+Standing = Literal["holds", "quiet", "doubt", "failed", "open"]
+WORDS: dict[Standing, tuple[str, str]] = {
     "holds": ("✓", "checked, holds"),
     "quiet": ("✓", "nothing against it"),
     "doubt": ("!", "in doubt"),
@@ -31,7 +32,7 @@ class Check:
     assumption: str
     made: str
     """Which check was made."""
-    finding: Finding
+    finding: Standing
     outcome: str
 
 

@@ -43,7 +43,7 @@ def dataset_svg(dataset: Dataset, limits: float | Sequence[float] | None = None,
     return sheet.svg()
 
 
-def frontier(
+def frontier_line(
     rewards: Float[np.ndarray, " e"], costs: Float[np.ndarray, " e"]
 ) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
     """Return the costs at which the best reward of all episodes that cost no more rises, and that reward.
@@ -76,7 +76,7 @@ def _panel(dataset: Dataset, cost: int, limits: Sequence[float], safe: Bool[np.n
         early = mask & dataset.terminated
         chart.dots(costs[mask & ~early], rewards[mask & ~early], kind)
         chart.rings(costs[early], rewards[early], kind)
-    steps, heights = frontier(rewards, costs)
+    steps, heights = frontier_line(rewards, costs)
     chart.line(np.repeat(steps, 2)[1:], np.repeat(heights, 2)[:-1], "best")
     if safe is not None and safe.any():
         best = np.flatnonzero(safe)[np.argmax(rewards[safe])]

@@ -17,7 +17,7 @@ _SURE = 0.95  # confidence of the interval
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Measured:
     """One return of one target of a trial."""
 
     trial: int
@@ -61,7 +61,7 @@ class Calibration:
         return f"{self.surprises} of {self.outcomes} (95 % interval {percent(low)} to {percent(high)})"
 
 
-def outcomes(reading: Reading, axis: int) -> list[Outcome]:
+def outcomes(reading: Reading, axis: int) -> list[Measured]:
     """Return the forecasts of one return, 0 for the reward, with what came of them.
 
     A cost that no episode can bring above its limit is not modeled, and has none.
@@ -75,10 +75,10 @@ def outcomes(reading: Reading, axis: int) -> list[Outcome]:
             if len(episodes) and (axis == 0 or ends[1] > 0):
                 half = float(reading.doubt(episodes)[axis])
                 measured = float(episodes[:, axis].mean())
-                found.append(Outcome(tried.number, point, ends, measured, half, axis > 0))
+                found.append(Measured(tried.number, point, ends, measured, half, axis > 0))
     return found
 
 
-def calibration(found: Sequence[Outcome]) -> Calibration:
+def calibration(found: Sequence[Measured]) -> Calibration:
     """Return how often these outcomes lie clearly beyond their forecasts."""
     return Calibration(sum(each.is_surprise for each in found), len(found))

@@ -20,7 +20,7 @@ from typing import Any
 from lifesafe.errors import ConfigError, LifesafeError
 from lifesafe.journal.store import JOURNAL
 from lifesafe.report.page import page_html, waiting_html
-from lifesafe.report.reading import MANIFEST, Reading
+from lifesafe.report.reading import RUN_TOML, Reading
 
 HOST = "127.0.0.1"  # never another: what is shown is nobody else's business
 
@@ -65,7 +65,7 @@ class LivePage:
     def _signature(self) -> tuple[object, ...]:
         """Return what changes when the record does."""
         journal = self.run if self.run.is_file() else self.run / JOURNAL
-        return tuple(_stamp(path) for path in (journal, Path(f"{journal}-wal"), self.run / MANIFEST))
+        return tuple(_stamp(path) for path in (journal, Path(f"{journal}-wal"), self.run / RUN_TOML))
 
     def _renew(self) -> None:
         try:

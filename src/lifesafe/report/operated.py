@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from lifesafe.journal.events import Episode
+from lifesafe.journal.events import EpisodeReturns
 from lifesafe.journal.history import Service
 from lifesafe.operation import Watch
 
@@ -19,7 +19,7 @@ POINTS = 500
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServiceView:
     """The time during which one target was served."""
 
     service: Service
@@ -87,13 +87,13 @@ class Served:
 
 
 def operated(
-    services: Sequence[tuple[Service, Sequence[Episode], tuple[float, ...]]],
-) -> tuple[Served, ...]:
+    services: Sequence[tuple[Service, Sequence[EpisodeReturns], tuple[float, ...]]],
+) -> tuple[ServiceView, ...]:
     """Return all services, from each with its episodes and the most that one may cost."""
     step = max(math.ceil(sum(len(rows) for _, rows, _ in services) / POINTS), 1)
     found, first = [], 1
     for service, rows, largest in services:
         episodes = np.array(rows, dtype=np.float64).reshape(-1, 1 + len(service.serving.limits))
-        found.append(Served(service, first, episodes, step, largest))
+        found.append(ServiceView(service, first, episodes, step, largest))
         first += len(episodes)
     return tuple(found)

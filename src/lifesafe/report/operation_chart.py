@@ -7,10 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from lifesafe.report.operated import Served
+from lifesafe.console.prompts import plural
+from lifesafe.report.operated import ServiceView
 from lifesafe.report.reading import Reading
 from lifesafe.report.svg import Chart, Figure, Sign, padded
-from lifesafe.report.wording import listed, number, plural
+from lifesafe.report.wording import listed, number
 
 _TALL = 4.0  # limits up to which single episodes may stretch the chart
 _LEAST = -4.0  # power of ten of the evidence below which nothing is drawn
@@ -143,7 +144,7 @@ def _events(reading: Reading, *, named: bool) -> list[tuple[float, str, str]]:
     return [(x, text if named else "", kind) for x, text, kind in marks]
 
 
-def _target(reading: Reading, served: Served) -> str:
+def _target(reading: Reading, served: ServiceView) -> str:
     # All knobs of a controller are too many for the room above a chart; the table has them.
     return reading.text(served.service.target) if reading.problem.asks_for_returns else "another setting"
 

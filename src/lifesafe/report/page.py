@@ -16,6 +16,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from lifesafe._files import write_atomic
+from lifesafe.console.prompts import plural
 from lifesafe.report import plane, tables
 from lifesafe.report.account_chart import account_figure
 from lifesafe.report.checks import WORDS, all_checks
@@ -26,7 +27,7 @@ from lifesafe.report.svg import Figure
 from lifesafe.report.target_charts import line_figure
 from lifesafe.report.trial_charts import counted, forecast_figure, ledger_figure, trial_figure
 from lifesafe.report.verdict import badges, price, result, toll, tone
-from lifesafe.report.wording import each_of, listed, number, percent, plural
+from lifesafe.report.wording import each_of, listed, number, percent
 
 
 @dataclass(frozen=True)

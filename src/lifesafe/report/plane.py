@@ -9,12 +9,13 @@ import numpy as np
 from jaxtyping import Bool
 from markupsafe import Markup
 
+from lifesafe.console.prompts import plural
 from lifesafe.journal.events import Point
 from lifesafe.report.moments import LIKELY, Moment, Plane, small_risk
 from lifesafe.report.reading import Reading, scout_of
 from lifesafe.report.svg import Chart, Sign
 from lifesafe.report.trial_charts import SHAPES, stages
-from lifesafe.report.wording import axis_text, listed, mean_text, number, plural
+from lifesafe.report.wording import axis_text, listed, mean_text, number
 
 SIZES = {"wide": (680, 470), "narrow": (400, 340)}
 _KINDS = ("likely", "safe")  # in the order of drawing

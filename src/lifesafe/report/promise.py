@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lifesafe.console.prompts import plural
 from lifesafe.report.checks import all_checks, stop_words
 from lifesafe.report.reading import Reading
-from lifesafe.report.wording import each_of, listed, number, plural
+from lifesafe.report.wording import each_of, listed, number
 from lifesafe.safety import Problem
 
 

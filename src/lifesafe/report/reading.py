@@ -14,12 +14,12 @@ from jaxtyping import Bool, Float
 from lifesafe._config import read_toml
 from lifesafe.errors import ConfigError, JournalError, NoSafeTargetError
 from lifesafe.journal import events as e
-from lifesafe.journal.events import Episode, Point
+from lifesafe.journal.events import EpisodeReturns, Point
 from lifesafe.journal.history import History, Service, Tried
 from lifesafe.journal.store import Record, journal_path, read_records
 from lifesafe.operation import replay
 from lifesafe.report.moments import Moment, Plane, moments_at, planes_of
-from lifesafe.report.operated import Served, operated
+from lifesafe.report.operated import ServiceView, operated
 from lifesafe.report.wording import number, target_text, target_texts
 from lifesafe.returns import return_names
 from lifesafe.safety import Problem, Recommendation, choice, newcomers
@@ -29,7 +29,7 @@ from lifesafe.safety.choice import Choice
 from lifesafe.safety.posterior import Model
 from lifesafe.safety.recommendation import fit_targets, recommend
 
-MANIFEST = "run.toml"
+RUN_TOML = "run.toml"
 PREPAID = ("newcomer", "test")
 """Stages whose episodes the account must be able to pay for beforehand."""
 
@@ -92,7 +92,7 @@ class Reading:
     """The target to operate after each trial, by number, where there was one."""
     saved: tuple[Saved, ...]
     """The account, where there is one."""
-    services: tuple[Served, ...]
+    services: tuple[ServiceView, ...]
     halts: tuple[int, ...]
     """Episodes of operation after which it halted."""
     manifest: dict[str, Any]
@@ -366,7 +366,7 @@ def _folded(records: Sequence[Record]) -> dict[str, Any]:
     marked: list[tuple[Moment, Model]] = []
     best: dict[int, Recommendation] = {}
     saved: list[Saved] = []
-    services: list[tuple[Service, list[Episode], tuple[float, ...]]] = []
+    services: list[tuple[Service, list[EpisodeReturns], tuple[float, ...]]] = []
     halts: list[int] = []
     for record in records:
         before, told = books.account, history.searched + history.served
@@ -401,7 +401,7 @@ def _moment(trial: int, beliefs: Beliefs, best: Recommendation | None) -> Moment
     return Moment(trial, point, history.searched, history.served, beliefs.spent, len(beliefs.certified))
 
 
-def _saved(account: Account, episodes: Sequence[Episode], told: int, stage: str) -> Saved:
+def _saved(account: Account, episodes: Sequence[EpisodeReturns], told: int, stage: str) -> Saved:
     # C_t = min(C_t-1 + b - X_t, capacity), for all episodes at once: see `safety.account`.
     sums = np.cumsum(np.array(account.limits) - np.array(episodes, dtype=np.float64)[:, 1:], axis=0)
     room = np.minimum.accumulate(np.array(account.capacity) - sums, axis=0)
@@ -418,7 +418,7 @@ def _replay(records: Sequence[Record], notices: list[str]) -> bool:
 
 
 def _manifest(run: Path, notices: list[str]) -> dict[str, Any]:
-    path = run / MANIFEST
+    path = run / RUN_TOML
     if not path.is_file():
         return {}
     try:

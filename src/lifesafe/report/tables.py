@@ -17,7 +17,7 @@ _MOST_TARGETS = 15  # targets in their table
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts."""
 
     header: list[str]
@@ -27,7 +27,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def targets_table(reading: Reading) -> Table:
+def targets_table(reading: Reading) -> TextTable:
     """Return the tried targets that earn most, those that may be served first, and what was left out."""
     own, servable = reading.beliefs.own, {each.point for each in reading.fit}
     first = None if reading.chosen is None else reading.chosen.point
@@ -48,10 +48,10 @@ def targets_table(reading: Reading) -> Table:
         rows.append([*cells, *([number(forecast.risk, 2)] if risky else [])])
     left = len(order) - len(shown)
     notes = (f"{left} further targets that earn less or may not be served are left out.",) if left else ()
-    return Table([*header, *(["risk above a limit"] if risky else [])], rows, (0, 1), notes)
+    return TextTable([*header, *(["risk above a limit"] if risky else [])], rows, (0, 1), notes)
 
 
-def trials_table(reading: Reading) -> Table:
+def trials_table(reading: Reading) -> TextTable:
     """Return all trials, those without episodes too."""
     names, charged, trials = reading.names, reading.charges, list(reading.history.trials.values())
     several = any(scout_of(each) for each in trials)
@@ -68,7 +68,7 @@ def trials_table(reading: Reading) -> Table:
         cells += [str(tried.was_told), *_means(reading, tried, several=several)]
         cells += [number(tried.asked.charge, 2), number(spent[tried.number], 2)] if charged else []
         rows.append([*cells, _result(reading, tried)])
-    return Table([*header, "result"], rows, (1, 2, *((3,) if several else ()), len(header)))
+    return TextTable([*header, "result"], rows, (1, 2, *((3,) if several else ()), len(header)))
 
 
 def _status(reading: Reading, point: Point, *, may_be_served: bool) -> str:

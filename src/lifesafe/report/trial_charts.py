@@ -7,11 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from lifesafe.console.prompts import plural
 from lifesafe.journal.history import Tried
-from lifesafe.report.forecasts import Outcome, outcomes
+from lifesafe.report.forecasts import Measured, outcomes
 from lifesafe.report.reading import Reading, episodes_of, scout_of
 from lifesafe.report.svg import WIDE, Chart, Figure, Sign, padded
-from lifesafe.report.wording import listed, mean_text, number, plural
+from lifesafe.report.wording import listed, mean_text, number
 
 SHAPES = {"start": "square", "search": "circle", "base": "slab", "newcomer": "triangle", "test": "diamond"}
 """Sign of the trials of each stage."""
@@ -170,7 +171,7 @@ def _best_lines(chart: Chart, reading: Reading) -> None:
             modeled += [reading.modeled(best)] * 2
 
 
-def _forecasts(reading: Reading, axis: int, found: Sequence[Outcome], width: int) -> Chart:
+def _forecasts(reading: Reading, axis: int, found: Sequence[Measured], width: int) -> Chart:
     name, beyond = reading.names[axis], sum(each.is_surprise for each in found)
     values = [value for each in found for value in (each.measured, *each.forecast)]
     ends = padded(values)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lifesafe.console.prompts import plural
 from lifesafe.report.checks import all_checks
 from lifesafe.report.promise import promise_name
 from lifesafe.report.reading import Reading
-from lifesafe.report.wording import listed, mean_text, number, percent, plural
+from lifesafe.report.wording import listed, mean_text, number, percent
 from lifesafe.safety import Recommendation
 
 Tone = Literal["good", "plain", "warn", "bad"]

@@ -70,16 +70,6 @@ def axis_text(problem: Problem, axis: int) -> str:
     return f"{'target ' if problem.asks_for_returns else ''}{name}{f', {unit}' if unit else ''}"
 
 
-def plural(count: int, noun: str) -> str:
-    """Return a count with its noun.
-
-    Examples:
-        >>> plural(1, "trial"), plural(1200, "episode")
-        ('1 trial', '1,200 episodes')
-    """
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def listed(items: Iterable[str]) -> str:
     """Return items as one reads them aloud.
 

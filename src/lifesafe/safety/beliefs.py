@@ -370,5 +370,5 @@ def opened_problem(records: Sequence[Record]) -> Problem:
         raise JournalError(f"The problem that lifesafe {by} recorded cannot be read by this one: {error}.") from error
 
 
-def _costs(episodes: Sequence[e.Episode]) -> Float[np.ndarray, "m k"]:
+def _costs(episodes: Sequence[e.EpisodeReturns]) -> Float[np.ndarray, "m k"]:
     return np.array(episodes, dtype=np.float64)[:, 1:]

@@ -20,9 +20,9 @@ from lifesafe.errors import NoSafeTargetError
 from lifesafe.journal.events import Asked, Forecast, Point
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.ledger import (
-    EPISODES,
     FIRST_EPISODES,
     SCOUTS,
+    TRIAL_EPISODES,
     allowance,
     lottery,
     start_allowance,
@@ -130,7 +130,7 @@ def _start(beliefs: Beliefs, left: int) -> Choice | Done:
         risk = float(beliefs.expect([point]).risks()[0])
         if risk <= may:
             return _step(beliefs, left, begin=(point, risk))
-    return trial(beliefs, "start", point, min(FIRST_EPISODES if own is None else EPISODES, left), allowance=may)
+    return trial(beliefs, "start", point, min(FIRST_EPISODES if own is None else TRIAL_EPISODES, left), allowance=may)
 
 
 def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None) -> Choice | Done:
@@ -145,7 +145,7 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
         if i is None:
             continue
         scout, more, hoped = None, 0.0, float(centers.hoped[i])
-        if left >= EPISODES and not all(beliefs.sure):
+        if left >= TRIAL_EPISODES and not all(beliefs.sure):
             scout, more, hoped = _scout(beliefs, rng, centers.points[i], may - float(centers.price[i]))
         if scout is not None or not centers.has_paid[i] or begin is not None:
             break
@@ -153,7 +153,7 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
         again = current_start(beliefs) if beliefs.is_vouched else None
         if again is None:
             return Done("no target that was tried keeps the limits for sure enough any more")
-        return trial(beliefs, "start", again[1], min(EPISODES, left))
+        return trial(beliefs, "start", again[1], min(TRIAL_EPISODES, left))
     center, has_paid, charge = centers.points[i], bool(centers.has_paid[i]), extra + float(centers.price[i])
     if has_paid and begin is None:
         over = _over(beliefs, max(hoped, float(centers.hoped[i])), is_known=scout is None)
@@ -161,7 +161,14 @@ def _step(beliefs: Beliefs, left: int, begin: tuple[Point, float] | None = None)
             return over
     paid = tuple(point for point, pays in ((first, begin is not None), (center, not has_paid)) if pays and point)
     return trial(
-        beliefs, "search", center, min(EPISODES, left), scout, charge=charge + more, allowance=may + extra, paid=paid
+        beliefs,
+        "search",
+        center,
+        min(TRIAL_EPISODES, left),
+        scout,
+        charge=charge + more,
+        allowance=may + extra,
+        paid=paid,
     )
 
 
@@ -248,10 +255,10 @@ def _scout(beliefs: Beliefs, rng: np.random.Generator, center: Point, room: floa
     worth = hoped + _CURIOSITY * np.minimum(sds.max(axis=0), _MOST_CURIOUS / _CURIOSITY)
     worth -= _FAR_PRICE * np.maximum(mean_of(means).max(axis=0) - _TOO_FAR, 0.0)
     order = np.argsort(-worth)
-    order = order[far.added_at_least(of_center, SCOUTS / EPISODES)[order] <= room]
+    order = order[far.added_at_least(of_center, SCOUTS / TRIAL_EPISODES)[order] <= room]
     for first in range(0, len(order), _AT_ONCE):
         chosen = order[first : first + _AT_ONCE]
-        added = far.rows(chosen).added_to(of_center, SCOUTS / EPISODES)
+        added = far.rows(chosen).added_to(of_center, SCOUTS / TRIAL_EPISODES)
         if (added <= room).any():
             j = int((added <= room).argmax())
             return points[chosen[j]], float(added[j]), float(hoped.max())

@@ -34,7 +34,7 @@ from lifesafe._random import generator
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.posterior import Expected
 
-EPISODES = 10
+TRIAL_EPISODES = 10
 """Episodes of a trial."""
 FIRST_EPISODES = 30
 """Episodes of the first trial of a start: what it shows decides whether the search may begin."""
@@ -58,7 +58,7 @@ def allowance(beliefs: Beliefs) -> float:
     In a long search it is more, or no trial could afford a step.
     """
     left = max(beliefs.problem.delta - beliefs.spent, 0.0)
-    trials = math.ceil(max(beliefs.problem.episodes - beliefs.searched, 1) / EPISODES)
+    trials = math.ceil(max(beliefs.problem.episodes - beliefs.searched, 1) / TRIAL_EPISODES)
     return left / min(trials, _MOST_SHARES)
 
 

@@ -20,7 +20,7 @@ from lifesafe.journal.events import Point
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.betting import clean_episodes
 from lifesafe.safety.choice import CANDIDATES, GAIN, OPTIMISM, Choice, Done, trial
-from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES
+from lifesafe.safety.ledger import FIRST_EPISODES, TRIAL_EPISODES
 from lifesafe.safety.start import current_start, why_none_is_left
 
 TRIES = 6
@@ -55,7 +55,7 @@ def choose(beliefs: Beliefs) -> Choice | Done:
     means = {point: beliefs.own[point].means[1:] for point in sorted(beliefs.certified)}
     base = min(means, key=lambda point: float((means[point] / limits).max()))
     missing = math.ceil(beliefs.account.missing(tuple((limits - means[base]).tolist())))
-    return trial(beliefs, "base", base, min(max(1, min(EPISODES, missing)), left))
+    return trial(beliefs, "base", base, min(max(1, min(TRIAL_EPISODES, missing)), left))
 
 
 def _start(beliefs: Beliefs, left: int) -> Choice:
@@ -63,11 +63,11 @@ def _start(beliefs: Beliefs, left: int) -> Choice:
     found = current_start(beliefs)
     if found is None:
         raise NoSafeTargetError(why_none_is_left(beliefs))
-    count, point = EPISODES, found[1]
+    count, point = TRIAL_EPISODES, found[1]
     if point not in beliefs.bets:
         pairs = zip(beliefs.problem.limits, beliefs.bounds, strict=True)
         needed = max(clean_episodes(limit, bound, beliefs.problem.delta / 4) for limit, bound in pairs)
-        count = min(max(needed, EPISODES), FIRST_EPISODES)
+        count = min(max(needed, TRIAL_EPISODES), FIRST_EPISODES)
     return trial(beliefs, "start", point, min(count, left))
 
 
@@ -75,17 +75,17 @@ def _newcomer(beliefs: Beliefs) -> tuple[str, Point, int] | Done:
     """Return the stage, the target and the episodes that it should get: under test, under way, or proposed anew."""
     tested = [point for point, bet in beliefs.bets.items() if not bet.certified and _is_hopeful(beliefs, point)]
     if tested:
-        return "test", tested[-1], EPISODES
+        return "test", tested[-1], TRIAL_EPISODES
     had, since_test = _proposals(beliefs)
     if had:
         point, count = next(reversed(had.items()))
         if count < TRIES and _is_hopeful(beliefs, point):
             return "newcomer", point, TRIES - count
     if len(since_test) >= _PROPOSALS and (promising := _most_promising(beliefs, had, 0.0)) is not None:
-        return "test", promising, EPISODES
+        return "test", promising, TRIAL_EPISODES
     found = _propose(beliefs, had)
     if isinstance(found, Done) and (promising := _most_promising(beliefs, had, GAIN)) is not None:
-        return "test", promising, EPISODES  # nothing else is worth a look: what was seen is worth a certificate
+        return "test", promising, TRIAL_EPISODES  # nothing else is worth a look: what was seen is worth a certificate
     return found
 
 

@@ -56,7 +56,7 @@ class Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
+class CostModel:
     """How lumpy one cost is."""
 
     phis: Float[np.ndarray, " p"]
@@ -106,7 +106,7 @@ class Model:
     """What is known of all mean returns."""
 
     sums: Sums
-    costs: tuple[Cost | None, ...]
+    costs: tuple[CostModel | None, ...]
     """None for a cost that every single episode keeps for sure."""
     of: Int[np.ndarray, " c"]
     """The cost of each component."""
@@ -120,7 +120,7 @@ class Model:
     def given(cls, sums: Sums, lumps: Sequence[float | None], asked: int | None, least: float = FLOOR) -> Model:
         """Return what episodes say, given the largest cost that can come at once in limits; none for a sure one."""
         columns = zip(lumps, sums.totals.T[1:], sums.squares.T[1:], strict=True)
-        costs = tuple(None if s is None else Cost(*dispersions(s, sums.episodes, S, S2)) for s, S, S2 in columns)
+        costs = tuple(None if s is None else CostModel(*dispersions(s, sums.episodes, S, S2)) for s, S, S2 in columns)
         modeled = [(k, cost) for k, cost in enumerate(costs) if cost is not None]
         of = np.array([k for k, cost in modeled for _ in cost.phis], dtype=np.intp)
         phis = np.array([phi for _, cost in modeled for phi in cost.phis])

@@ -10,7 +10,7 @@ from lifesafe.journal.events import Point
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.problem import Target
 
-EPISODES = 8
+ENOUGH_EPISODES = 8
 """Own episodes that a recommended target has at least."""
 _RISK = 0.2  # of delta: a target with more risk than this is tried again, and not operated
 _CAUTION = 1.0  # standard deviations taken from the mean reward
@@ -47,7 +47,7 @@ def fit_targets(beliefs: Beliefs) -> tuple[Recommendation, ...]:
     known = [
         point
         for point, own in beliefs.own.items()
-        if point in beliefs.admitted and own.episodes >= min(EPISODES, beliefs.problem.episodes)
+        if point in beliefs.admitted and own.episodes >= min(ENOUGH_EPISODES, beliefs.problem.episodes)
     ]
     known = [point for point in known if (beliefs.own[point].means[1:] <= np.array(beliefs.problem.limits)).all()]
     if not known:

@@ -380,7 +380,7 @@ class SafeOptimizer:
             raise TrialError(f"Trial {trial.number} is not the open one; trial {tried.number} is.")
         return tried
 
-    def checked(self, episodes: Sequence[Returns], most: int | None = None) -> tuple[e.Episode, ...]:
+    def checked(self, episodes: Sequence[Returns], most: int | None = None) -> tuple[e.EpisodeReturns, ...]:
         """Return the returns of at most so many episodes as plain numbers, or refuse them; nothing is recorded.
 
         Raises:

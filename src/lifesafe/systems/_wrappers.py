@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,8 +13,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 from lifesafe.errors import EpisodeError
-
-Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
+from lifesafe.systems.any_environment import Cost
 
 
 class Costly(gymnasium.Wrapper[Any, Any, Any, Any]):

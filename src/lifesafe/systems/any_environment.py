@@ -11,7 +11,7 @@ import numpy as np
 from lifesafe._optional import require
 from lifesafe.errors import ConfigError
 from lifesafe.returns import per_cost
-from lifesafe.systems.task import Task, load
+from lifesafe.systems.task import Task, load_entry_point
 from lifesafe.systems.vector import InProcess
 
 Cost = Callable[[Any, Any, Any, dict[str, Any]], Any]
@@ -48,7 +48,7 @@ class FromId:
             environment.close()
             raise
         if self.cost is not None:
-            environment = Costly(environment, load(self.cost) if isinstance(self.cost, str) else self.cost)
+            environment = Costly(environment, load_entry_point(self.cost) if isinstance(self.cost, str) else self.cost)
         return Scaled(environment)
 
 

@@ -25,7 +25,7 @@ from typing import Any
 
 from lifesafe.errors import ConfigError, EpisodeError, LifesafeError
 from lifesafe.interfaces import Policy
-from lifesafe.systems.rollout import Job, Outcome, play
+from lifesafe.systems.rollout import Assignment, Outcome, play
 from lifesafe.systems.task import Task
 from lifesafe.systems.vector import open_vector
 
@@ -74,7 +74,7 @@ class Players:
         """Numbers of the processes."""
         return [process.pid for process in _processes(self._executor)]
 
-    def play(self, jobs: Sequence[Job], *, record: bool = False) -> Generator[dict[int, Outcome], None, None]:
+    def play(self, jobs: Sequence[Assignment], *, record: bool = False) -> Generator[dict[int, Outcome], None, None]:
         """Run the jobs; give the outcomes of each share that ends."""
         rounds = -(-len(jobs) // (self._workers * self._rows))
         size = -(-len(jobs) // (self._workers * rounds))
@@ -98,7 +98,7 @@ class Players:
             overdue.cancel()
 
     def _finish(
-        self, left: deque[_Share], jobs: Sequence[Job], record: bool
+        self, left: deque[_Share], jobs: Sequence[Assignment], record: bool
     ) -> Generator[dict[int, Outcome], None, None]:
         """Run shares until none is left.
 
@@ -132,7 +132,7 @@ class Players:
                 self.close(at_once=True)
 
     def _alone(
-        self, number: int, jobs: Sequence[Job], record: bool, attempts: int
+        self, number: int, jobs: Sequence[Assignment], record: bool, attempts: int
     ) -> Generator[dict[int, Outcome], None, None]:
         """Run one job by itself, with so many attempts.
 
@@ -251,7 +251,7 @@ def _ready() -> None:
         Finalize(None, vector.close, exitpriority=1)
 
 
-def _play(jobs: list[Job], record: bool) -> list[Outcome]:
+def _play(jobs: list[Assignment], record: bool) -> list[Outcome]:
     _ready()
     finished: dict[int, Outcome] = {}
     for outcomes in play(_player["policy"], _player["vector"], jobs, record=record):

@@ -18,7 +18,7 @@ from lifesafe.systems.vector import Step, Vector, clip
 
 
 @dataclass(frozen=True)
-class Job:
+class Assignment:
     """One episode to run: the target to ask for, and the seed that decides what is random in it."""
 
     target: Returns
@@ -114,7 +114,7 @@ def gather(shares: Iterable[dict[int, Outcome]], episodes: int, progress: Report
     return Rollout(tuple(outcomes[number] for number in range(episodes)))
 
 
-def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> list[Job]:
+def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> list[Assignment]:
     """Return one job per target and seed, in a task with so many costs.
 
     Raises:
@@ -128,10 +128,12 @@ def jobs_of(targets: Sequence[Returns], seeds: Sequence[int], costs: int) -> lis
         raise TrialError(
             f"The target {strange} asks for {len(strange.costs)} costs, the task has {costs}; give one each."
         )
-    return [Job(target, int(seed)) for target, seed in zip(targets, seeds, strict=True)]
+    return [Assignment(target, int(seed)) for target, seed in zip(targets, seeds, strict=True)]
 
 
-def play(policy: Policy, vector: Vector, jobs: Sequence[Job], *, record: bool = False) -> Iterator[dict[int, Outcome]]:
+def play(
+    policy: Policy, vector: Vector, jobs: Sequence[Assignment], *, record: bool = False
+) -> Iterator[dict[int, Outcome]]:
     """Run the jobs; after every step, give the outcomes of the jobs that just ended.
 
     Jobs begin in their order, and as many run side by side as the vector has rows. What ended is given before the next

@@ -92,7 +92,7 @@ class Task:
 
     def environment(self) -> Any:
         """Return a new Gymnasium environment, which the caller closes."""
-        return (load(self.make) if isinstance(self.make, str) else self.make)()
+        return (load_entry_point(self.make) if isinstance(self.make, str) else self.make)()
 
     def dataset(self, directory: str | Path | None = None) -> Dataset:
         """Return the data of the task: made by its script if it has one, else its public file, fetched if needed.
@@ -104,7 +104,7 @@ class Task:
             DatasetError: If the task has no data of its own, or they cannot be fetched or read.
         """
         if self.scripted is not None:
-            made: Dataset = load(self.scripted)()
+            made: Dataset = load_entry_point(self.scripted)()
             return made
         if self.dataset_file is None:
             raise DatasetError(
@@ -138,7 +138,7 @@ class Task:
         return (reward - low) / (high - low)
 
 
-def load(entry_point: str) -> Any:
+def load_entry_point(entry_point: str) -> Any:
     """Return what "package.module:name" names.
 
     Raises:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Float32, Float64, Int
 
 from lifesafe.errors import ConfigError, EpisodeError
 from lifesafe.returns import per_cost
-from lifesafe.systems.task import Task, load
+from lifesafe.systems.task import Task, load_entry_point
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,7 +233,7 @@ def open_vector(task: Task, size: int, *, stop_at: float | Sequence[float] | Non
     if task.vector is None:
         vector: Vector = InProcess(task, size)
     else:
-        vector = (load(task.vector) if isinstance(task.vector, str) else task.vector)(size)
+        vector = (load_entry_point(task.vector) if isinstance(task.vector, str) else task.vector)(size)
     # A vector that is made of nothing but its size cannot know the horizon of a task that was changed.
     whole = stop_at is None and getattr(vector, "horizon", None) == task.horizon
     return vector if whole else Bounded(vector, task, stop_at)

@@ -18,7 +18,7 @@ from lifesafe.console.tables import print_json
 from lifesafe.errors import GuaranteeWarning
 from lifesafe.journal import events as e
 from lifesafe.journal import read_records
-from lifesafe.lab.coverage.deployment import Row
+from lifesafe.lab.coverage.deployment import CoverageRow
 from lifesafe.lab.coverage.suite import SUITES
 from lifesafe.report.reading import Reading
 from lifesafe.safety import SafeOptimizer
@@ -368,7 +368,7 @@ def test_budget_prints_its_table_with_advice_and_tells_machines_the_same(shell: 
 
 
 def test_a_coverage_keeps_what_was_simulated_before(monkeypatch: pytest.MonkeyPatch, shell: Shell) -> None:
-    monkeypatch.setitem(SUITES, "headline", ((Row(family="rare", episodes=40), Row(family="cliff")), 2))
+    monkeypatch.setitem(SUITES, "headline", ((CoverageRow(family="rare", episodes=40), CoverageRow(family="cliff")), 2))
     words = ["theory", "coverage", "headline", "--family", "rare", "--deployments", "1", "--workers", "1", "--json"]
     told = shell(*words).json
     assert told

@@ -11,7 +11,7 @@ import pytest
 
 from lifesafe.data import Dataset, read_dsrl, read_source, write_dsrl
 from lifesafe.data.check import check
-from lifesafe.data.dsrl import COLUMNS, read_columns
+from lifesafe.data.dsrl import DSRL_COLUMNS, read_columns
 from lifesafe.errors import DatasetError
 from logs import dataset
 
@@ -44,7 +44,7 @@ def test_the_layout_is_that_of_dsrl(path: Path) -> None:
     made = dataset(6)
     write_dsrl(made, path)
     with h5py.File(path) as file:
-        assert set(file) == set(COLUMNS)
+        assert set(file) == set(DSRL_COLUMNS)
         assert {file[name].dtype for name in file} == {np.dtype(np.float32)}
         assert {file[name].compression for name in file} == {"gzip"}
         assert file["costs"].shape == file["rewards"].shape == (made.transitions,)
@@ -104,7 +104,7 @@ def test_columns_are_given_as_they_are_stored(path: Path) -> None:
     rewards = np.array([1.0, np.nan, np.inf], dtype=np.float64)
     write_with(path, rewards=rewards, terminals=None)
     columns = read_columns(path)
-    assert set(columns) == set(COLUMNS) - {"terminals"}
+    assert set(columns) == set(DSRL_COLUMNS) - {"terminals"}
     np.testing.assert_array_equal(columns["rewards"], rewards)
     assert columns["rewards"].dtype == np.float64
 

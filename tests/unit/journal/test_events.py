@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lifesafe.errors import JournalError
 from lifesafe.journal import events as e
-from lifesafe.journal.events import KINDS, Event, decode, encode, kind_of
+from lifesafe.journal.events import EVENT_KINDS, Event, decode, encode, kind_of
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 counts, words = st.integers(0, 2**40), st.text(max_size=20)
@@ -52,9 +52,9 @@ TOLD = '{"kind":"told","trial":1,"episodes":[[1.0,2.0]]}'
 
 
 def test_every_class_of_event_has_a_kind_and_a_test() -> None:
-    assert set(KINDS) == set(EVENTS)
-    assert set(KINDS.values()) == set(Event.__subclasses__())
-    assert all(cls.__struct_config__.frozen for cls in (*KINDS.values(), e.Forecast, e.Totals))
+    assert set(EVENT_KINDS) == set(EVENTS)
+    assert set(EVENT_KINDS.values()) == set(Event.__subclasses__())
+    assert all(cls.__struct_config__.frozen for cls in (*EVENT_KINDS.values(), e.Forecast, e.Totals))
 
 
 @given(event=st.one_of(*EVENTS.values()))

@@ -5,14 +5,17 @@ import pytest
 from scipy.stats import binomtest
 
 from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.lab.coverage.deployment import Outcome, Row, deploy
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, deploy
 from lifesafe.lab.coverage.simulation import simulate
 from lifesafe.lab.coverage.suite import SUITES
-from lifesafe.lab.coverage.table import assumption, markdown, summarize, upper_end
+from lifesafe.lab.coverage.table import assumption, markdown, summarize_row, upper_end
 from lifesafe.lab.coverage.worlds import HELD_OUT, HELD_OUT_2
 
-ROW, OTHER = Row(family="overshoot", episodes=40), Row(family="overshoot", search="consistent", episodes=40)
-KEPT = Outcome(
+ROW, OTHER = (
+    CoverageRow(family="overshoot", episodes=40),
+    CoverageRow(family="overshoot", search="consistent", episodes=40),
+)
+KEPT = Deployment(
     number=0, violated=False, worst=0.8, share=0.0, broken_sure=False, lowest=0.0, window=0.0, operates_unsafe=False,
     regrets=(0.1,), use=0.7, recommended=True, episodes=40, held=False, ended="over", spent=0.05,
 )  # fmt: skip
@@ -20,7 +23,7 @@ BROKEN = replace(KEPT, violated=True, worst=1.3, share=0.2)
 
 
 def verdict(row, broken, kept, **changes):
-    return summarize(row, [replace(BROKEN, **changes)] * broken + [KEPT] * kept).verdict
+    return summarize_row(row, [replace(BROKEN, **changes)] * broken + [KEPT] * kept).verdict
 
 
 def test_processes_give_what_this_one_gives(tmp_path):
@@ -85,40 +88,40 @@ def test_a_promise_is_kept_only_if_the_upper_end_is_at_most_delta():
 
 
 def test_a_row_that_breaks_an_assumption_names_it_and_the_price():
-    cliff = Row(family="cliff")
+    cliff = CoverageRow(family="cliff")
     assert verdict(cliff, 12, 88) == (
         "assumption broken: maps are no rougher than the prior; by 30% of the limit, at most 30%"
     )
     assert verdict(cliff, 0, 40) == "keeps"
     assert verdict(cliff, 9, 91) == "too few deployments to tell"
-    lumps = Row(family="lumps_15")
+    lumps = CoverageRow(family="lumps_15")
     assert "a mishap costs at most 3 limits; by 30% of the limit, at most 30%; held in 30%" in verdict(
         lumps, 30, 70, held=True
     )
 
 
 def test_only_what_a_row_really_breaks_is_an_excuse():
-    assert assumption(Row(family="lumps_50", stop=3.0)) is None
-    assert assumption(Row(family="lumps_50", incident="horizon")) is None
-    assert assumption(Row(family="lumps_15", incident=5.0)) == "a mishap costs at most 5 limits"
-    assert assumption(Row(family="edge", promise="total", stop=3.0)) is None
-    assert "days" in str(assumption(Row(family="day_06", promise="total", stop=3.0)))
-    assert assumption(Row(family="smooth")) is None
+    assert assumption(CoverageRow(family="lumps_50", stop=3.0)) is None
+    assert assumption(CoverageRow(family="lumps_50", incident="horizon")) is None
+    assert assumption(CoverageRow(family="lumps_15", incident=5.0)) == "a mishap costs at most 5 limits"
+    assert assumption(CoverageRow(family="edge", promise="total", stop=3.0)) is None
+    assert "days" in str(assumption(CoverageRow(family="day_06", promise="total", stop=3.0)))
+    assert assumption(CoverageRow(family="smooth")) is None
 
 
 def test_nothing_excuses_a_newcomer_that_overdraws_the_account():
-    row = Row(family="day_06", promise="total", stop=3.0)
+    row = CoverageRow(family="day_06", promise="total", stop=3.0)
     outcomes = [replace(KEPT, regrets=(0.1, 0.1), broken_sure=n == 0) for n in range(100)]
-    assert summarize(row, outcomes).verdict == "**BROKEN**: the account was overdrawn by a newcomer in 1"
+    assert summarize_row(row, outcomes).verdict == "**BROKEN**: the account was overdrawn by a newcomer in 1"
 
 
 def test_what_is_unsafe_to_operate_earns_no_praise():
     unsafe = replace(BROKEN, operates_unsafe=True, regrets=(-0.5,))
-    assert summarize(ROW, [unsafe, KEPT]).regrets == (pytest.approx(0.05),)
+    assert summarize_row(ROW, [unsafe, KEPT]).regrets == (pytest.approx(0.05),)
 
 
 def test_a_table_has_a_line_for_each_row():
-    row = Row(family="edge", promise="total", stop=3.0, episodes=300)
+    row = CoverageRow(family="edge", promise="total", stop=3.0, episodes=300)
     many = [replace(KEPT, regrets=(0.3, 0.2, 0.1), episodes=280)] * 100
     header, rule, *lines = markdown({ROW: [KEPT] * 40, row: many}).splitlines()
     assert header.count("|") == rule.count("|") == lines[0].count("|") == lines[1].count("|")

@@ -6,13 +6,13 @@ import pytest
 from lifesafe.errors import ConfigError
 from lifesafe.lab.coverage.deployment import (
     TRIAL,
-    Asked,
+    CoverageRow,
     Judge,
-    Row,
+    JudgedTrial,
     deploy,
     deploy_rival,
     draw_world,
-    episodes_of,
+    drawn_episodes,
     problem_for,
     search,
 )
@@ -21,7 +21,7 @@ from lifesafe.lab.coverage.worlds import World
 from lifesafe.safety.search import SafeOptimizer
 
 CHEAP, BUSY, DEAR = (50.0, 0.0), (300.0, 0.0), (450.0, 0.0)
-ROW = Row(family="overshoot", episodes=40)
+ROW = CoverageRow(family="overshoot", episodes=40)
 TOTAL = replace(ROW, promise="total", stop=3.0)
 
 
@@ -36,7 +36,7 @@ def sloping() -> World:
 
 def trial(*points, stage="search", costs=None, is_newcomer=False):
     told = np.zeros((len(points), 1)) if costs is None else np.array(costs, dtype=float)[:, None]
-    return Asked(stage, points, told, is_newcomer)
+    return JudgedTrial(stage, points, told, is_newcomer)
 
 
 def outcome(trials, *, row=ROW, certified=(), best=(CHEAP,)):
@@ -102,15 +102,15 @@ def test_episodes_above_the_limit_are_counted_one_by_one():
 @pytest.mark.parametrize(
     "row",
     [
-        Row(family="overshoot", episodes=60),
-        Row(family="lumps_50", stop=3.0, episodes=60),
-        Row(family="lumps_50", incident="horizon"),
-        Row(family="smooth", incident=5.0, delta=0.05, episodes=80),
-        Row(family="overshoot", promise="total", stop=3.0, episodes=60),
-        Row(family="costs_2", episodes=60),
-        Row(family="knobs_6", stop=2.0, episodes=60),
-        Row(family="cliff", search="printed", episodes=60),
-        Row(family="cliff", search="consistent", lengthscale=0.3, episodes=60),
+        CoverageRow(family="overshoot", episodes=60),
+        CoverageRow(family="lumps_50", stop=3.0, episodes=60),
+        CoverageRow(family="lumps_50", incident="horizon"),
+        CoverageRow(family="smooth", incident=5.0, delta=0.05, episodes=80),
+        CoverageRow(family="overshoot", promise="total", stop=3.0, episodes=60),
+        CoverageRow(family="costs_2", episodes=60),
+        CoverageRow(family="knobs_6", stop=2.0, episodes=60),
+        CoverageRow(family="cliff", search="printed", episodes=60),
+        CoverageRow(family="cliff", search="consistent", lengthscale=0.3, episodes=60),
     ],
     ids=lambda row: row.name,
 )
@@ -124,20 +124,20 @@ def test_every_kind_of_row_can_be_deployed_and_repeated(row):
 
 
 def test_a_search_that_sees_its_assumption_refuted_ends_held():
-    found = [deploy(Row(family="falls_50"), number) for number in range(3)]
+    found = [deploy(CoverageRow(family="falls_50"), number) for number in range(3)]
     assert any(each.held and each.episodes < 150 for each in found)
 
 
 def test_only_a_search_that_does_not_pace_itself_is_judged_on_the_way():
-    assert Row(family="cliff", episodes=300).checkpoints == (300,)
-    row = Row(family="smooth", promise="total", stop=3.0, episodes=110)
+    assert CoverageRow(family="cliff", episodes=300).checkpoints == (300,)
+    row = CoverageRow(family="smooth", promise="total", stop=3.0, episodes=110)
     assert row.checkpoints == (100, 110)
     shorter = replace(row, episodes=100)
     assert deploy(row, 0).regrets[0] == deploy(shorter, 0).regrets[0]
 
 
 def test_a_resumed_search_comes_to_what_it_would_have_come_to(tmp_path):
-    row = Row(family="smooth", promise="total", stop=3.0, episodes=80)
+    row = CoverageRow(family="smooth", promise="total", stop=3.0, episodes=80)
     world = draw_world(row, 2)
     problem = problem_for(row, world, 2)
 
@@ -152,12 +152,12 @@ def test_a_resumed_search_comes_to_what_it_would_have_come_to(tmp_path):
 
 
 def test_episodes_depend_on_the_trial_and_keep_the_stop():
-    row = Row(family="lumps_15", stop=3.0)
+    row = CoverageRow(family="lumps_15", stop=3.0)
     world = draw_world(row, 0)
     points = [world.start] * 500
-    first = episodes_of(row, world, 0, 1, points)
-    np.testing.assert_array_equal(first, episodes_of(row, world, 0, 1, points))
-    assert not np.array_equal(first, episodes_of(row, world, 0, 2, points))
+    first = drawn_episodes(row, world, 0, 1, points)
+    np.testing.assert_array_equal(first, drawn_episodes(row, world, 0, 1, points))
+    assert not np.array_equal(first, drawn_episodes(row, world, 0, 2, points))
     assert first[:, 1].max() <= 60 + world.largest_step
 
 
@@ -180,12 +180,12 @@ def test_a_rival_chooses_rows_and_is_told_what_they_returned():
 
     begun = []
     found = deploy_rival(
-        Row(family="overshoot", search="safeopt", episodes=30), 0,
+        CoverageRow(family="overshoot", search="safeopt", episodes=30), 0,
         lambda row, targets, start, world: begun.append(Careless(targets, start)) or begun[0],
     )  # fmt: skip
     rival = begun[0]
     assert [shape for _, shape in rival.told] == [(TRIAL, 2)] * 3
-    assert tuple(rival.targets[rival.start]) == draw_world(Row(family="overshoot"), 0).start
+    assert tuple(rival.targets[rival.start]) == draw_world(CoverageRow(family="overshoot"), 0).start
     assert (found.violated, found.share, found.episodes) == (True, 1.0, 30)  # the start's trial does not count
     assert not found.operates_unsafe
 
@@ -193,10 +193,10 @@ def test_a_rival_chooses_rows_and_is_told_what_they_returned():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Row(family="overshot"), "Unknown family 'overshot'. Did you mean 'overshoot'"),
-        (lambda: Row(family="cliff", search="printed", promise="total"), "'printed' makes no promise 'total'"),
-        (lambda: deploy(Row(family="cliff", search="safeopt"), 0), "coverage_rivals.py"),
-        (lambda: deploy(Row(family="costs_2", search="printed"), 0), "costs_2 has 3"),
+        (lambda: CoverageRow(family="overshot"), "Unknown family 'overshot'. Did you mean 'overshoot'"),
+        (lambda: CoverageRow(family="cliff", search="printed", promise="total"), "'printed' makes no promise 'total'"),
+        (lambda: deploy(CoverageRow(family="cliff", search="safeopt"), 0), "coverage_rivals.py"),
+        (lambda: deploy(CoverageRow(family="costs_2", search="printed"), 0), "costs_2 has 3"),
     ],
 )
 def test_impossible_rows_are_refused(call, message):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.lab.methods import method_config
-from lifesafe.lab.osrl import OSRLCDTConfig, pareto_front, relabel, scaled, thin
+from lifesafe.lab.osrl import OSRLCDTConfig, pareto_front, relabel_front, scaled, thin
 from small_cdt import random_dataset
 
 SMALL = OSRLCDTConfig(batch=8, width=16, layers=2, heads=2, context=3)
@@ -82,7 +82,7 @@ def test_osrls_rule_by_hand() -> None:
     # Three cells of three episodes each, so that nothing is thinned out; the front is the line R = 100 + C.
     returns = np.array([[100.0 + c, c] for c in (0.0, 50.0, 100.0) for _ in range(3)])
     config = OSRLCDTConfig(relabeled=0.5, degree=1, largest_reward=400.0)
-    made = relabel(returns, config, np.random.default_rng(0))
+    made = relabel_front(returns, config, np.random.default_rng(0))
     np.testing.assert_allclose(made.targets[:, 1], [0, 100 / 3, 200 / 3, 100])
     assert (made.targets[:, 0] >= 101 + made.targets[:, 1] - 1e-6).all()
     assert (made.targets[:, 0] <= 400).all()
@@ -100,6 +100,6 @@ def test_thinning_keeps_ten_of_a_full_cell_and_none_of_a_nearly_empty_one() -> N
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 3)), min_size=1, max_size=12))
 def test_odd_data_never_give_nan(points: list[tuple[int, int]]) -> None:
     returns = np.array(points * 3, dtype=float)
-    made = relabel(returns, replace(SMALL, relabeled=0.5, largest_reward=10.0), np.random.default_rng(0))
+    made = relabel_front(returns, replace(SMALL, relabeled=0.5, largest_reward=10.0), np.random.default_rng(0))
     assert np.isfinite(made.targets).all()
     assert (returns[made.episodes, 1] <= made.targets[:, 1] + 1e-9).all()

@@ -8,7 +8,7 @@ import pytest
 from lifesafe._config import from_plain
 from lifesafe.errors import ConfigError
 from lifesafe.life import Lifetime, Search
-from lifesafe.life.manifest import NAME, begin, differences, read_manifest
+from lifesafe.life.manifest import NAME, begin, differences, read_run_toml
 
 MANIFEST: dict[str, Any] = {
     "run": {"task": "A", "limits": [20.0], "horizon": 50, "largest_costs": [1.0], "level": 0.01, "seed": 0},
@@ -24,7 +24,7 @@ def changed(part: str, **values: Any) -> dict[str, Any]:
 
 def test_what_was_written_is_found_again_with_versions(tmp_path: Path) -> None:
     begin(tmp_path / "run", MANIFEST)
-    recorded = read_manifest(tmp_path / "run")
+    recorded = read_run_toml(tmp_path / "run")
     assert recorded is not None
     assert recorded["run"] == MANIFEST["run"]
     assert {"python", "lifesafe", "torch"} <= recorded["versions"].keys()
@@ -65,7 +65,7 @@ def test_many_differences_are_cut_short(tmp_path: Path) -> None:
 )
 def test_every_search_is_recorded_and_read_again(tmp_path: Path, search: Search) -> None:
     begin(tmp_path, MANIFEST | {"search": vars(search)})
-    recorded = read_manifest(tmp_path)
+    recorded = read_run_toml(tmp_path)
     assert recorded is not None
     assert from_plain(Search, recorded["search"]) == search
 

@@ -13,7 +13,7 @@ from lifesafe._files import sha256_file
 from lifesafe.errors import CheckpointError, ConfigError
 from lifesafe.lab.baselines import RvSConfig
 from lifesafe.lab.baselines.rvs import RvS
-from lifesafe.policies import StoredPolicy, load, register, save
+from lifesafe.policies import StoredPolicy, load, register_policy, save
 from small_data import small_dataset, small_targets
 
 FILES = ("config.json", "weights.safetensors", "plain.json", "manifest.json")
@@ -170,6 +170,6 @@ def test_a_policy_of_an_own_class_is_saved_once_it_is_registered(tmp_path: Path,
     with pytest.raises(CheckpointError, match=r"Own cannot be saved yet: call lifesafe\.policies\.register"):
         save(own, tmp_path / "own")
     with pytest.raises(ConfigError, match="already stands for RvS"):
-        register("RvS", Own, OwnConfig)
+        register_policy("RvS", Own, OwnConfig)
     with pytest.raises(ConfigError, match="in one module"):
-        register("Own", Own, RvSConfig)
+        register_policy("Own", Own, RvSConfig)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import lifesafe
-from lifesafe.cli.export import MANIFEST, beside
+from lifesafe.cli.export import RUN_FILE, beside
 from lifesafe.cli.export import export as export_command
 from lifesafe.errors import CheckpointError, ConfigError, DependencyError
 from lifesafe.lab.baselines import CPQConfig, RvSConfig
@@ -426,7 +426,7 @@ def test_the_command_exports_a_policy_and_prints_json(tmp_path: Path, capsys: py
 
 def searched(directory: Path, stop_at: float | None) -> SafeOptimizer:
     """A life whose search has just ended, but for its training."""
-    (directory / MANIFEST).touch()
+    (directory / RUN_FILE).touch()
     problem = Problem(
         axes={"reward": (100, 500), "cost": (0, 60)},
         starts=[Returns(200, 0)],
@@ -477,7 +477,7 @@ def test_a_life_without_a_target_is_exported_without_one_and_what_has_no_policy_
         export_command(tmp_path)
     assert not (tmp_path / "export").exists()
     save(shaken("cdt"), tmp_path / "policy")
-    (tmp_path / MANIFEST).touch()  # a life now
+    (tmp_path / RUN_FILE).touch()  # a life now
     assert export_command(tmp_path) == 0
     assert "Target: none; this is no life, or it serves no target." in capsys.readouterr().out
     assert "target" not in Stepper(tmp_path / "export").about

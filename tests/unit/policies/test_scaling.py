@@ -6,7 +6,7 @@ import torch
 
 from lifesafe.data import Dataset
 from lifesafe.data.segments import Segments, returns_to_go
-from lifesafe.policies.cdt.batches import Table
+from lifesafe.policies.cdt.batches import TransitionTable
 from lifesafe.policies.scaling import Scaling
 from small_cdt import random_dataset
 
@@ -73,7 +73,7 @@ def test_a_higher_cost_is_shown_as_higher_and_low_costs_are_told_apart() -> None
 def test_training_sees_returns_to_go_as_acting_does() -> None:
     data = random_dataset()
     scaling = Scaling.from_dataset(data)
-    table = Table(data, scaling, torch.device("cpu"))
+    table = TransitionTable(data, scaling, torch.device("cpu"))
     rows = Segments(data.offsets[:-1], data.lengths, np.ones(len(data)), length=5).cover(10**6)
     batch = table.gather(rows)
     real = batch.real.bool()

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
-from lifesafe.report.data_chart import dataset_svg, draw_dataset, frontier
+from lifesafe.report.data_chart import dataset_svg, draw_dataset, frontier_line
 from logs import dataset, plane
 
 RETURNS = [(10.0, 0.0), (40.0, 8.0), (30.0, 16.0), (80.0, 24.0)]
@@ -22,7 +22,7 @@ RETURNS = [(10.0, 0.0), (40.0, 8.0), (30.0, 16.0), (80.0, 24.0)]
     arrays(np.float64, st.shared(st.integers(1, 30), key="n"), elements=st.integers(0, 9)),
 )
 def test_the_frontier_is_the_best_reward_at_a_cost_or_less(rewards: np.ndarray, costs: np.ndarray) -> None:
-    steps, heights = frontier(rewards, costs)
+    steps, heights = frontier_line(rewards, costs)
     assert (np.diff(steps) >= 0).all()
     for cost in range(10):
         if (costs <= cost).any():

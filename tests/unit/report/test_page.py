@@ -105,7 +105,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(tmp_path_factory.mktemp("runs"))
 
 
-def told_and_served(run: Path) -> Iterator[tuple[str, e.Episode]]:
+def told_and_served(run: Path) -> Iterator[tuple[str, e.EpisodeReturns]]:
     """Return every episode of a record without retractions, with the kind of its event, in order."""
     for record in read_records(run / JOURNAL):
         if isinstance(record.event, e.Told | e.Served):

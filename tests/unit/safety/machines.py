@@ -94,7 +94,7 @@ def happened(given: Problem, *events: e.Event) -> Beliefs:
 
 
 def tried(
-    trial: int, point: Point, episodes: Sequence[e.Episode], *, stage: str = "search", charge: float = 0.0
+    trial: int, point: Point, episodes: Sequence[e.EpisodeReturns], *, stage: str = "search", charge: float = 0.0
 ) -> list[e.Event]:
     """Return the events of a trial that was made up; in the stage search its target pays."""
     made = Asked(

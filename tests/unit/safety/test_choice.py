@@ -12,7 +12,7 @@ from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer, choice
 from lifesafe.safety.beliefs import Beliefs
 from lifesafe.safety.choice import Choice, Done, choose, forecasts
-from lifesafe.safety.ledger import EPISODES, FIRST_EPISODES
+from lifesafe.safety.ledger import FIRST_EPISODES, TRIAL_EPISODES
 from unit.safety.machines import (
     LIMIT,
     START,
@@ -104,7 +104,7 @@ def test_centers_lie_on_lines_between_targets_that_kept_the_limits(searches: dic
 def test_a_scout_is_near_its_center_and_has_two_tickets_of_ten(searches: dict[str, Any], name: str) -> None:
     scouts = 0
     for before, made in decisions(searches, name):
-        assert len(made.tickets) == EPISODES
+        assert len(made.tickets) == TRIAL_EPISODES
         if len(made.targets) == 2:
             z, scout = before.problem.scaled(made.targets)
             assert np.abs(z - scout).max() <= 0.3 + SLACK
@@ -200,7 +200,7 @@ def test_a_search_takes_exactly_the_episodes_it_may(episodes: int) -> None:
     assert optimizer.done == f"the {episodes} episodes are used up"
     assert choose(optimizer.beliefs) == Done(optimizer.done)
     last = optimizer.trials[-1].asked
-    assert len(last.targets) == 1 or len(last.tickets) == EPISODES  # no scout in a trial that is cut short
+    assert len(last.targets) == 1 or len(last.tickets) == TRIAL_EPISODES  # no scout in a trial that is cut short
 
 
 def test_the_same_facts_give_the_same_choice_and_another_seed_another() -> None:

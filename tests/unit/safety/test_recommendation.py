@@ -10,7 +10,7 @@ from lifesafe.journal import events as e
 from lifesafe.returns import Returns
 from lifesafe.safety import Problem, SafeOptimizer
 from lifesafe.safety.choice import forecasts
-from lifesafe.safety.recommendation import EPISODES, fit_targets
+from lifesafe.safety.recommendation import ENOUGH_EPISODES, fit_targets
 from unit.safety.machines import free, happened, listed, plain, problem, run, stopped, tell_all, tried
 
 TOTAL: dict[str, Any] = {"promise": "total", "stop_at": 39.0, "episodes": 300}
@@ -35,7 +35,7 @@ def test_only_targets_that_were_admitted_seen_often_and_cheap_enough_are_fit(opt
     for each in optimizer.fit:
         own = beliefs.own[each.point]
         assert each.point in beliefs.admitted
-        assert each.episodes == own.episodes >= EPISODES == 8
+        assert each.episodes == own.episodes >= ENOUGH_EPISODES == 8
         assert (own.means[1:] <= optimizer.problem.limits).all()
         assert each.means == pytest.approx(own.means)
         assert each.target == optimizer.problem.target(each.point)

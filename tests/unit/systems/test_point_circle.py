@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from lifesafe.errors import ConfigError
 from lifesafe.systems.simulators.behaviors import drive
 from lifesafe.systems.simulators.point_circle import HORIZON, TASK, Physics, PointCircle, make
-from lifesafe.systems.task import load
+from lifesafe.systems.task import load_entry_point
 from unit.systems.best_drivers import BEST
 
 ROWS = np.arange(6)
@@ -42,7 +42,7 @@ def mean_returns(limit: float, physics: Physics, episodes: int = 60) -> tuple[fl
 
 
 def test_the_task_names_what_is_here() -> None:
-    assert load(str(TASK.vector)) is PointCircle
+    assert load_entry_point(str(TASK.vector)) is PointCircle
     environment = TASK.environment()
     assert environment.observation_space.shape == (TASK.observations,)
     assert environment.action_space.shape == (TASK.actions,)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lifesafe.data.check.copying import check_copying
-from lifesafe.data.check.episodes import Sizes, check_duplicates, check_ends, check_next_observations, check_sizes
+from lifesafe.data.check.episodes import TaskSizes, check_duplicates, check_ends, check_next_observations, check_sizes
 from lifesafe.data.check.finding import SEVERITIES, Finding, found
 from lifesafe.data.check.plane import check_plane
 from lifesafe.data.check.table import tabulate
@@ -22,7 +22,7 @@ def check(
     source: Mapping[str, Any] | str | os.PathLike[str],
     *,
     limits: Sequence[float] | float | None = None,
-    task: Sizes | None = None,
+    task: TaskSizes | None = None,
 ) -> list[Finding]:
     """Return what is to be known about a dataset, the worst first; whatever it holds, nothing is raised.
 

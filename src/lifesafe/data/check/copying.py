@@ -26,7 +26,7 @@ from jaxtyping import Float, Int
 
 from lifesafe._random import generator
 from lifesafe.data.check.finding import Finding, found
-from lifesafe.data.check.table import Table
+from lifesafe.data.check.table import Columns
 
 _SHARE = 0.4
 _WHITE = -0.61
@@ -44,7 +44,7 @@ class Copying:
     roughness: float
 
 
-def check_copying(table: Table) -> Iterator[Finding]:
+def check_copying(table: Columns) -> Iterator[Finding]:
     """Look for noise that lasts from one action to the next."""
     copying = measure_copying(table)
     if copying is None or copying.share < _SHARE or copying.roughness < _WHITE:
@@ -66,7 +66,7 @@ def check_copying(table: Table) -> Iterator[Finding]:
         yield found("warning", "copyable-actions", message, advice)
 
 
-def measure_copying(table: Table) -> Copying | None:
+def measure_copying(table: Columns) -> Copying | None:
     """Return how far actions can be copied, or None if there are too few rows or nothing is left to explain."""
     rows = _sample(table)
     if len(rows) < _FEWEST:
@@ -90,7 +90,7 @@ def measure_copying(table: Table) -> Copying | None:
     )
 
 
-def _sample(table: Table) -> Int[np.ndarray, " m"]:
+def _sample(table: Columns) -> Int[np.ndarray, " m"]:
     """Return rows with at least three before them in the same episode."""
     ended = table.ended
     rows = np.flatnonzero(~(ended[:-3] | ended[1:-2] | ended[2:-1])) + 3
@@ -101,7 +101,7 @@ def _sample(table: Table) -> Int[np.ndarray, " m"]:
 class _Features:
     """Random ramps of the standardized observation: enough for a linear fit to bend."""
 
-    def __init__(self, table: Table, rows: np.ndarray, random: np.random.Generator) -> None:
+    def __init__(self, table: Columns, rows: np.ndarray, random: np.random.Generator) -> None:
         self._observations = table.observations
         sample = table.observations[rows].astype(np.float64)
         sd = sample.std(axis=0)

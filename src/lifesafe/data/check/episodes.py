@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt64
 
 from lifesafe._random import generator
 from lifesafe.data.check.finding import Finding, Severity, found
-from lifesafe.data.check.table import Table, blocks
+from lifesafe.data.check.table import Columns, blocks
 from lifesafe.data.check.values import Spread
 
 _SAME = 1e-3  # in standard deviations: two observations that close are the same but for rounding
@@ -19,7 +19,7 @@ _FEW = 0.05  # share of rows; so few breaks look like ends that nobody flagged
 _FAR = 0.5  # in standard deviations: rows of one episode are usually nearer to each other
 
 
-class Sizes(Protocol):
+class TaskSizes(Protocol):
     """What is held against a task; `lifesafe.systems.Task` is one."""
 
     @property
@@ -36,7 +36,7 @@ class Sizes(Protocol):
     def largest_costs(self) -> tuple[float, ...]: ...
 
 
-def check_sizes(table: Table, task: Sizes) -> Iterator[Finding]:
+def check_sizes(table: Columns, task: TaskSizes) -> Iterator[Finding]:
     """Hold the sizes of a row against those of the task."""
     columns = {"observations": table.observations, "actions": table.actions, "costs": table.costs}
     wanted = {"observations": task.observations, "actions": task.actions, "costs": len(task.limits)}
@@ -47,7 +47,7 @@ def check_sizes(table: Table, task: Sizes) -> Iterator[Finding]:
             yield found("error", "other-task", message, advice)
 
 
-def check_ends(table: Table, horizon: int | None) -> Iterator[Finding]:
+def check_ends(table: Columns, horizon: int | None) -> Iterator[Finding]:
     """Look at where episodes end."""
     lengths = np.diff(table.offsets)
     if not len(lengths):
@@ -82,7 +82,7 @@ def check_ends(table: Table, horizon: int | None) -> Iterator[Finding]:
         yield found("warning", "time-limit", message, advice)
 
 
-def check_next_observations(table: Table) -> Iterator[Finding]:
+def check_next_observations(table: Columns) -> Iterator[Finding]:
     """Compare what was seen after each action with what the next row says was seen before it."""
     if table.next_observations is None or len(table) < 2:
         return
@@ -106,7 +106,7 @@ def check_next_observations(table: Table) -> Iterator[Finding]:
     yield found(severity, "next-observations", message, advice, broken)
 
 
-def _distances(table: Table, sd: Float[np.ndarray, " o"]) -> Float[np.ndarray, " pairs"]:
+def _distances(table: Columns, sd: Float[np.ndarray, " o"]) -> Float[np.ndarray, " pairs"]:
     """Return how far, in deviations, each next observation is from the following row's observation."""
     assert table.next_observations is not None
     distance = np.empty(len(table) - 1)
@@ -117,7 +117,7 @@ def _distances(table: Table, sd: Float[np.ndarray, " o"]) -> Float[np.ndarray, "
     return distance
 
 
-def _repeats(table: Table, sd: Float[np.ndarray, " o"]) -> bool:
+def _repeats(table: Columns, sd: Float[np.ndarray, " o"]) -> bool:
     """Tell whether next observations are those of their own row."""
     assert table.next_observations is not None
     sample = slice(0, 2**16)
@@ -125,7 +125,7 @@ def _repeats(table: Table, sd: Float[np.ndarray, " o"]) -> bool:
     return bool(((np.abs(gap) / sd).max(axis=1) < _SAME).mean() > 0.9)
 
 
-def check_duplicates(table: Table) -> Iterator[Finding]:
+def check_duplicates(table: Columns) -> Iterator[Finding]:
     """Look for episodes that are there twice, step by step."""
     keys, lengths = _episode_keys(table), np.diff(table.offsets)
     order = np.lexsort((keys, lengths))
@@ -138,7 +138,7 @@ def check_duplicates(table: Table) -> Iterator[Finding]:
         yield found("warning", "duplicates", message, advice, again)
 
 
-def _episode_keys(table: Table) -> UInt64[np.ndarray, " e"]:
+def _episode_keys(table: Columns) -> UInt64[np.ndarray, " e"]:
     """Return a number for each episode; equal observations and actions have equal numbers, others hardly ever."""
     random = generator(0, "duplicates")
     width = table.observations.shape[1] + table.actions.shape[1]

@@ -17,7 +17,7 @@ from typing import Any
 
 from lifesafe._config import from_plain
 from lifesafe.data.check.checks import check
-from lifesafe.data.check.episodes import Sizes
+from lifesafe.data.check.episodes import TaskSizes
 from lifesafe.data.check.finding import Finding, found
 
 _PATIENCE = 600  # seconds of work; two million transitions take a few
@@ -25,7 +25,7 @@ _SIZES = ("name", "observations", "actions", "horizon", "limits", "largest_costs
 
 
 def check_in_child(
-    path: str | Path, *, limits: Sequence[float] | None = None, task: Sizes | None = None
+    path: str | Path, *, limits: Sequence[float] | None = None, task: TaskSizes | None = None
 ) -> list[Finding]:
     """Return what `check` finds in a file; if reading it crashes or does not end, that is the finding."""
     sizes = {name: getattr(task, name) for name in _SIZES} if task else None

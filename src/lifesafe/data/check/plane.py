@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from lifesafe.data.check.finding import Finding, found
-from lifesafe.data.check.table import Table, blocks
+from lifesafe.data.check.table import Columns, blocks
 from lifesafe.data.luck import MOST, luck
 
 _NEAR = (0.5, 1.25)  # of the limit: targets there are what users want, and what must have been seen
@@ -17,7 +17,7 @@ _GOOD = 0.9  # of the way from the worst to the best return among those that kee
 _FLAT = 0.05
 
 
-def check_plane(table: Table, limits: Sequence[float] | None) -> Iterator[Finding]:
+def check_plane(table: Columns, limits: Sequence[float] | None) -> Iterator[Finding]:
     """Look at the returns of the episodes, at each cost's limit if there are limits."""
     returns = _returns(table)
     rewards, costs = returns[:, 0], returns[:, 1:]
@@ -40,7 +40,7 @@ def check_plane(table: Table, limits: Sequence[float] | None) -> Iterator[Findin
         yield from _luck(table, limits)
 
 
-def _returns(table: Table) -> Float[np.ndarray, "e r"]:
+def _returns(table: Columns) -> Float[np.ndarray, "e r"]:
     """Return what each whole episode earned and cost."""
     starts, stop = table.offsets[:-1], int(table.offsets[-1])
     steps = np.empty((stop, 1 + table.costs.shape[1]))
@@ -49,7 +49,7 @@ def _returns(table: Table) -> Float[np.ndarray, "e r"]:
     return np.add.reduceat(steps, starts, axis=0)
 
 
-def _luck(table: Table, limits: Sequence[float]) -> Iterator[Finding]:
+def _luck(table: Columns, limits: Sequence[float]) -> Iterator[Finding]:
     """Tell if the best of the cheap episodes were cheap by luck."""
     (cost,) = luck(table, limits, [np.inf])
     if cost > MOST:

@@ -19,7 +19,7 @@ _BLOCK = 2**16  # rows looked at together: columns may be larger than the memory
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Table:
+class Columns:
     """Columns that fit together, named as in `Dataset`; their values may still be anything."""
 
     observations: Shaped[np.ndarray, "n o"]
@@ -50,7 +50,7 @@ def blocks(rows: int) -> Iterator[slice]:
     return (slice(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK))
 
 
-def tabulate(columns: Mapping[str, np.ndarray]) -> tuple[Table | None, list[Finding]]:
+def tabulate(columns: Mapping[str, np.ndarray]) -> tuple[Columns | None, list[Finding]]:
     """Return the columns as a table, or None where that cannot be, and what was found on the way."""
     findings = list(_missing(columns))
     usable = {}
@@ -76,7 +76,7 @@ def tabulate(columns: Mapping[str, np.ndarray]) -> tuple[Table | None, list[Find
         if strange.any():
             message = f"{name} is neither 0 nor 1 in {strange.sum()} rows; there it counts as 1."
             findings.append(found("warning", "flags", message, "Store 1 where an episode ends, 0 elsewhere.", strange))
-    return Table(
+    return Columns(
         **{name: usable[name] for name in NEEDED},
         next_observations=after,
         **{name: np.asarray(column != 0) for name, column in ends.items()},

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from lifesafe.data.check.finding import Finding, found
-from lifesafe.data.check.table import Table, blocks
+from lifesafe.data.check.table import Columns, blocks
 
 _FAR_OUTSIDE = 0.01  # share of the actions outside [-1, 1] from which on they were not meant for it
 _SATURATED = 0.5  # share of the actions at the bounds; PPO's Gaussian on Hopper has 0.13
@@ -18,7 +18,7 @@ _HUGE = 1e6
 _ROUNDING = 1e-5
 
 
-def check_finite(table: Table) -> Iterator[Finding]:
+def check_finite(table: Columns) -> Iterator[Finding]:
     """Look for NaN and infinities, also those that float32 would make of large numbers."""
     for name in ("observations", "actions", "rewards", "costs", "next_observations"):
         column = getattr(table, name)
@@ -37,7 +37,7 @@ def check_finite(table: Table) -> Iterator[Finding]:
             yield found("error", "nonfinite", message, advice, bad)
 
 
-def check_values(table: Table, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
+def check_values(table: Columns, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
     """Look at each column by itself; all values are finite."""
     yield from _observations(Spread.of(table.observations))
     yield from _actions(table)
@@ -87,7 +87,7 @@ def _observations(spread: Spread) -> Iterator[Finding]:
         yield found("warning", "huge", f"Observations reach {largest:.3g} in size.", advice)
 
 
-def _actions(table: Table) -> Iterator[Finding]:
+def _actions(table: Columns) -> Iterator[Finding]:
     outside = np.zeros(len(table), dtype=bool)
     saturated = 0
     for rows in blocks(len(table)):
@@ -117,7 +117,7 @@ def _actions(table: Table) -> Iterator[Finding]:
         yield found("warning", "constant-action", message, advice, len(constant))
 
 
-def _costs(table: Table, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
+def _costs(table: Columns, largest_costs: Sequence[float] | None) -> Iterator[Finding]:
     number = table.costs.shape[1]
     if largest_costs is not None and len(largest_costs) != number:
         largest_costs = None  # of another task, which is said elsewhere

@@ -17,7 +17,7 @@ FILE = "alignment.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
+class TargetResult:
     """What one policy did at one target."""
 
     target: tuple[float, ...]
@@ -45,7 +45,7 @@ class Alignment:
     """Seconds spent training since the last start."""
     evaluation: float
     """Seconds spent in the environment."""
-    points: tuple[Point, ...]
+    points: tuple[TargetResult, ...]
 
 
 def write_alignment(part: Alignment, directory: str | Path) -> None:

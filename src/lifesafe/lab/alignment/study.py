@@ -20,7 +20,7 @@ from lifesafe._config import fingerprint, to_plain
 from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Progress, Report
-from lifesafe.lab.alignment.results import FILE, Alignment, Point, read_alignment, write_alignment
+from lifesafe.lab.alignment.results import FILE, Alignment, TargetResult, read_alignment, write_alignment
 from lifesafe.policies import LearnerConfig, StoredPolicy, load, train
 from lifesafe.policies.training import trained_as
 from lifesafe.returns import Returns, returns_array
@@ -168,7 +168,7 @@ class _Grid:
             training=trained - begun,
             evaluation=time.monotonic() - trained,
             points=tuple(
-                Point(target=tuple(target), episodes=tuple(map(tuple, returns_array(each).tolist())))
+                TargetResult(target=tuple(target), episodes=tuple(map(tuple, returns_array(each).tolist())))
                 for target, each in zip(self.targets, found, strict=True)
             ),
         )

@@ -21,7 +21,7 @@ from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import GaussianActor, gaussian_log_density
 from lifesafe.lab.baselines.offline import OfflineLearner
-from lifesafe.lab.baselines.transitions import Batch, Transitions
+from lifesafe.lab.baselines.transitions import TransitionBatch, Transitions
 from lifesafe.policies.learner import check_settings
 
 _CHUNK = 8192
@@ -73,7 +73,7 @@ class BCConfig:
         if self.episodes == "all":
             return dataset
         if self.episodes == "frontier":
-            best = frontier(dataset.returns, self.slack)
+            best = near_best(dataset.returns, self.slack)
             if len(best) < 2:
                 raise DatasetError(
                     f"{len(best)} of {len(dataset)} episodes earned nearly the most at its cost, and two are needed."
@@ -94,7 +94,7 @@ class BCConfig:
         return dataset.select(np.flatnonzero(safe))
 
 
-def frontier(returns: Float[np.ndarray, "e r"], slack: float) -> Int[np.ndarray, " m"]:
+def near_best(returns: Float[np.ndarray, "e r"], slack: float) -> Int[np.ndarray, " m"]:
     """Return the episodes that earned nearly as much as the best that cost no more."""
     rewards, costs = returns[:, 0], returns[:, 1:]
     best = np.array([rewards[(costs <= cost).all(axis=1)].max() for cost in costs])
@@ -128,17 +128,17 @@ class BCLearner(OfflineLearner):
     def _rates(self) -> dict[str, float]:
         return {"actor": self.config.learning_rate}
 
-    def draw(self) -> Batch:
+    def draw(self) -> TransitionBatch:
         size = (self.config.batch,)
         drawn = torch.randint(len(self._rows), size, generator=self._generator, device=self.device)
         return self.transitions.batch(self._rows[drawn])
 
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         loss = self.losses(batch).mean()
         self._descend("actor", loss)
         return {"loss": loss}
 
-    def losses(self, batch: Batch) -> Float[Tensor, " m"]:
+    def losses(self, batch: TransitionBatch) -> Float[Tensor, " m"]:
         """Return the negative log-likelihood of each action, a mean over its entries."""
         means, stds = self.model.get_submodule("actor")(batch.observations)
         losses: Tensor = -gaussian_log_density(batch.actions, torch.tanh(means), stds) / self.sizes["actions"]

@@ -28,7 +28,7 @@ from lifesafe.lab.baselines.proposals import (
     ProposalNetworks,
     ProposalPolicy,
 )
-from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.lab.baselines.transitions import TransitionBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class BCQLagLearner(ProposalLearner):
     def _build(self, dataset: Dataset) -> BCQLagNetworks:
         return BCQLagNetworks(self.config, self.sizes, self.config.critic_limits(dataset))
 
-    def actor_loss(self, batch: Batch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+    def actor_loss(self, batch: TransitionBatch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         noise = self.normal(len(batch.observations), self.model.noise)
         actions = self.model.propose(self.model.actor, batch.observations, noise)
         return self.constrained_loss(batch.observations, actions)

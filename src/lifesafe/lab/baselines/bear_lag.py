@@ -29,7 +29,7 @@ from lifesafe.lab.baselines.proposals import (
     ProposalNetworks,
     ProposalPolicy,
 )
-from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.lab.baselines.transitions import TransitionBatch
 from lifesafe.policies.learner import check_settings
 
 
@@ -125,7 +125,7 @@ class BEARLagLearner(ProposalLearner):
     def _build(self, dataset: Dataset) -> BEARLagNetworks:
         return BEARLagNetworks(self.config, self.sizes, self.config.critic_limits(dataset))
 
-    def actor_loss(self, batch: Batch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+    def actor_loss(self, batch: TransitionBatch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         actions = self.samples(batch)
         discrepancy = mean_discrepancy(actions, self.imitations(batch), self.config.kernel_width).mean()
         excess = discrepancy - self.config.discrepancy
@@ -137,7 +137,7 @@ class BEARLagLearner(ProposalLearner):
         loss, metrics = self.constrained_loss(batch.observations, torch.tanh(actions[:, 0]), counts=not warming)
         return loss + weight * excess, {**metrics, "discrepancy": discrepancy, "discrepancy_weight": weight}
 
-    def samples(self, batch: Batch) -> Float[Tensor, "m n a"]:
+    def samples(self, batch: TransitionBatch) -> Float[Tensor, "m n a"]:
         """Return actions of the actor before they are squashed."""
         means, stds = self.model.actor(batch.observations)
         noise = self.normal(len(means), self.config.samples, self.sizes["actions"])
@@ -145,7 +145,7 @@ class BEARLagLearner(ProposalLearner):
         return actions
 
     @torch.no_grad()
-    def imitations(self, batch: Batch) -> Float[Tensor, "m n a"]:
+    def imitations(self, batch: TransitionBatch) -> Float[Tensor, "m n a"]:
         """Return actions of the VAE before they are squashed."""
         count = self.config.samples
         observations = batch.observations.repeat_interleave(count, dim=0)

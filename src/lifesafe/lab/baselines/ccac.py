@@ -29,7 +29,7 @@ from lifesafe.lab.baselines.estimates import careful, signs, squared_errors
 from lifesafe.lab.baselines.markov import MarkovPolicy, snapshot
 from lifesafe.lab.baselines.networks import Critics, GaussianActor, divergence, mlp
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner
-from lifesafe.lab.baselines.transitions import Batch, Ends
+from lifesafe.lab.baselines.transitions import Ends, TransitionBatch
 from lifesafe.policies.learner import check_settings
 
 _VAE_LOG_STD_RANGE = (-4.0, 15.0)
@@ -254,7 +254,7 @@ class CCACLearner(OfflineLearner):
             "actor_weight": config.actor_rate,
         }
 
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         vae_loss, classifier_loss = self.generator_losses(batch)
         self._descend("vae", vae_loss)
         self._descend("classifier", classifier_loss)
@@ -264,7 +264,7 @@ class CCACLearner(OfflineLearner):
             return metrics | dict.fromkeys(names, vae_loss.new_zeros(()))
         return metrics | dict(zip(names, self._learn_to_act(batch), strict=True))
 
-    def generator_losses(self, batch: Batch) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    def generator_losses(self, batch: TransitionBatch) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the losses of the VAE and of the classifier."""
         conditions = batch.extra[:, :1]
         noise = self.normal(len(conditions), self.config.latent)
@@ -276,7 +276,7 @@ class CCACLearner(OfflineLearner):
         larger = (conditions > others).float().squeeze(1).repeat(2)
         return vae_loss, binary_cross_entropy_with_logits(logits, larger)
 
-    def _learn_to_act(self, batch: Batch) -> tuple[Tensor, ...]:
+    def _learn_to_act(self, batch: TransitionBatch) -> tuple[Tensor, ...]:
         """Move critics, actor and multipliers, and return metrics."""
         model = self.model
         conditions, allowed = batch.extra[:, :1], batch.extra[:, 2]
@@ -313,7 +313,7 @@ class CCACLearner(OfflineLearner):
         )
 
     @torch.no_grad()
-    def targets(self, batch: Batch) -> tuple[Float[Tensor, "1 m"], Float[Tensor, "1 m"]]:
+    def targets(self, batch: TransitionBatch) -> tuple[Float[Tensor, "1 m"], Float[Tensor, "1 m"]]:
         """Return what the critics should say."""
         conditions = batch.extra[:, 1:2]
         actions = self.sampled(batch.next_observations, conditions)
@@ -324,7 +324,7 @@ class CCACLearner(OfflineLearner):
         return targets[:1], targets[1:]
 
     @torch.no_grad()
-    def unknown(self, batch: Batch) -> tuple[Float[Tensor, "m i"], Float[Tensor, " m"]]:
+    def unknown(self, batch: TransitionBatch) -> tuple[Float[Tensor, "m i"], Float[Tensor, " m"]]:
         """Return generated inputs of the cost critics, and weights for a mean over those that cost too much."""
         conditions, o = batch.extra[:, :1], self.sizes["observations"]
         latents = self.normal(len(conditions), self.config.latent).clamp(-1, 1)

@@ -26,7 +26,7 @@ from lifesafe.data import Dataset
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import Critics, GaussianActor, gaussian_log_density
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
-from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.lab.baselines.transitions import TransitionBatch
 from lifesafe.policies.learner import check_settings
 
 
@@ -148,7 +148,7 @@ class COptiDICELearner(OfflineLearner):
             **bounds,
         }
 
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         starts = self.starts(batch)
         multipliers = self.model.multipliers()
         loss, weights = self.value_loss(batch, starts, multipliers.detach())
@@ -168,7 +168,7 @@ class COptiDICELearner(OfflineLearner):
             **each("multiplier", multipliers),
         }
 
-    def starts(self, batch: Batch) -> tuple[Float[Tensor, "m o"], Float[Tensor, " m"]]:
+    def starts(self, batch: TransitionBatch) -> tuple[Float[Tensor, "m o"], Float[Tensor, " m"]]:
         """Return observations and their weights, of which the mean is one over first observations."""
         if not self.config.drawn_starts:
             share = len(self._starts) / len(self.transitions)
@@ -178,7 +178,7 @@ class COptiDICELearner(OfflineLearner):
         return self._starts.index_select(0, chosen), torch.ones(size, device=self.device)
 
     def value_loss(
-        self, batch: Batch, starts: tuple[Tensor, Tensor], multipliers: Float[Tensor, " k"]
+        self, batch: TransitionBatch, starts: tuple[Tensor, Tensor], multipliers: Float[Tensor, " k"]
     ) -> tuple[Float[Tensor, ""], Float[Tensor, " m"]]:
         """Return the loss of ν, and the weights of the transitions that belong to it."""
         config = self.config
@@ -190,7 +190,7 @@ class COptiDICELearner(OfflineLearner):
         return (1 - config.discount) * (first[0] * starts[1]).mean() + gained.mean(), weights
 
     def bound_costs(
-        self, batch: Batch, starts: tuple[Tensor, Tensor], weights: Float[Tensor, " m"]
+        self, batch: TransitionBatch, starts: tuple[Tensor, Tensor], weights: Float[Tensor, " m"]
     ) -> tuple[Float[Tensor, " k"], Float[Tensor, " k"]]:
         """Return the average costs of a step under the weights, estimated from above; tightens the bound.
 
@@ -216,7 +216,7 @@ class COptiDICELearner(OfflineLearner):
         self._descend("temperatures", temperatures @ (config.ball - divergences))
         return (shares.detach() * weights * costs).mean(-1), divergences
 
-    def actor_loss(self, batch: Batch, weights: Float[Tensor, " m"]) -> Float[Tensor, ""]:
+    def actor_loss(self, batch: TransitionBatch, weights: Float[Tensor, " m"]) -> Float[Tensor, ""]:
         """Return the weighted negative log-likelihood of the logged actions, a little shaken."""
         pairs = batch.pairs + self._jitter * self.normal(*batch.pairs.shape)
         observations, actions = pairs[:, : self.sizes["observations"]], pairs[:, self.sizes["observations"] :]
@@ -226,7 +226,7 @@ class COptiDICELearner(OfflineLearner):
         return -(weights * gaussian_log_density(actions, means, stds)).mean()
 
     def _three(
-        self, network: nn.Module, batch: Batch, starts: Float[Tensor, "m o"]
+        self, network: nn.Module, batch: TransitionBatch, starts: Float[Tensor, "m o"]
     ) -> tuple[Float[Tensor, "r m"], Float[Tensor, "r m"], Float[Tensor, "r m"]]:
         """Return the least of the critics at this observation, the next one and the first one, in one go."""
         seen = [batch.observations, batch.next_observations]

@@ -25,7 +25,7 @@ from lifesafe.lab.baselines.estimates import careful, moved, signs, squared_erro
 from lifesafe.lab.baselines.markov import GaussianPolicy, snapshot
 from lifesafe.lab.baselines.networks import ActionVAE, Critics, GaussianActor, divergence
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
-from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.lab.baselines.transitions import TransitionBatch
 from lifesafe.policies.learner import check_settings
 
 _LOG_WEIGHT_RANGE = (-5.0, 5.0)
@@ -132,7 +132,7 @@ class CPQLearner(OfflineLearner):
             "actor": config.actor_rate,
         }
 
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         vae_loss = self.vae_loss(batch)
         self._descend("vae", vae_loss)
         rewards, costs = self.targets(batch)
@@ -157,12 +157,12 @@ class CPQLearner(OfflineLearner):
             **each("weight", self.model.log_weights.exp()),
         }
 
-    def vae_loss(self, batch: Batch) -> Float[Tensor, ""]:
+    def vae_loss(self, batch: TransitionBatch) -> Float[Tensor, ""]:
         noise = self.normal(len(batch.actions), self.model.vae.latent)
         return self.model.vae.loss(batch.pairs, batch.actions, noise, self.config.vae_weight)
 
     @torch.no_grad()
-    def targets(self, batch: Batch) -> tuple[Float[Tensor, "1 m"], Float[Tensor, "k m"]]:
+    def targets(self, batch: TransitionBatch) -> tuple[Float[Tensor, "1 m"], Float[Tensor, "k m"]]:
         """Return what the critics should say; rewards beyond the step count only if the limits are kept from there."""
         pairs = torch.cat([batch.next_observations, self.sampled(batch.next_observations)], dim=1)
         costs = careful(self.slow["cost_critics"](pairs), self.model.signs[1:])
@@ -170,7 +170,7 @@ class CPQLearner(OfflineLearner):
         targets = batch.returns.T + self.config.discount * batch.goes_on.T * torch.cat([rewards, costs])
         return targets[:1], targets[1:]
 
-    def unknown_costs(self, batch: Batch) -> Float[Tensor, " k"]:
+    def unknown_costs(self, batch: TransitionBatch) -> Float[Tensor, " k"]:
         """Return what the cost critics expect of actions unlike the logged ones."""
         count = self.config.samples
         with torch.no_grad():
@@ -192,7 +192,7 @@ class CPQLearner(OfflineLearner):
         costs: Tensor = self.model.cost_critics(pairs[unknown]).mean((1, 2))  # so that every critic learns from it
         return costs
 
-    def actor_loss(self, batch: Batch) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    def actor_loss(self, batch: TransitionBatch) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         """Return the loss of the actor, and the share of its actions that keep the limits."""
         pairs = torch.cat([batch.observations, self.sampled(batch.observations)], dim=1)
         costs = careful(self.model.cost_critics(pairs), self.model.signs[1:])

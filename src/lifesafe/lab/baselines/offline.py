@@ -17,7 +17,7 @@ from lifesafe.data import Dataset
 from lifesafe.errors import ConfigError
 from lifesafe.lab.baselines.estimates import critic_limits
 from lifesafe.lab.baselines.networks import follow, target_of
-from lifesafe.lab.baselines.transitions import Batch, Ends, Transitions
+from lifesafe.lab.baselines.transitions import Ends, TransitionBatch, Transitions
 from lifesafe.policies.device import keep_freed_memory
 from lifesafe.policies.learner import check_settings, load_optimizer_tensors, optimizer_tensors, prefixed, under
 
@@ -147,14 +147,14 @@ class OfflineLearner(ABC):
         """Return the step size of each part that learns."""
 
     @abstractmethod
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         """Move the parts, and return metrics, which may still be part of a graph."""
 
     @abstractmethod
     def policy(self) -> Any:
         """Return the policy learned so far."""
 
-    def draw(self) -> Batch:
+    def draw(self) -> TransitionBatch:
         """Return a random batch."""
         size = (self.config.batch,)
         return self.transitions.batch(

@@ -32,7 +32,7 @@ from lifesafe.lab.baselines.estimates import (
 from lifesafe.lab.baselines.markov import MarkovPolicy
 from lifesafe.lab.baselines.networks import ActionVAE, Critics
 from lifesafe.lab.baselines.offline import OfflineConfig, OfflineLearner, each
-from lifesafe.lab.baselines.transitions import Batch
+from lifesafe.lab.baselines.transitions import TransitionBatch
 from lifesafe.policies.learner import check_settings
 
 LATENT_BOUND = 0.5
@@ -157,7 +157,7 @@ class ProposalLearner(OfflineLearner):
         config = self.config
         return {"vae": config.vae_rate, "critics": config.critic_rate, "actor": config.actor_rate}
 
-    def _update(self, batch: Batch, step: int) -> dict[str, Tensor]:
+    def _update(self, batch: TransitionBatch, step: int) -> dict[str, Tensor]:
         vae_loss = self.vae_loss(batch)
         self._descend("vae", vae_loss)
         critic_loss = self.critic_loss(batch)
@@ -168,18 +168,18 @@ class ProposalLearner(OfflineLearner):
         return {"loss": critic_loss, "vae_loss": vae_loss, "actor_loss": actor_loss, **metrics}
 
     @abstractmethod
-    def actor_loss(self, batch: Batch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
+    def actor_loss(self, batch: TransitionBatch, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Return the loss of the actor and metrics; moves the multipliers first."""
 
-    def vae_loss(self, batch: Batch) -> Float[Tensor, ""]:
+    def vae_loss(self, batch: TransitionBatch) -> Float[Tensor, ""]:
         noise = self.normal(len(batch.actions), self.model.vae.latent)
         return self.model.vae.loss(batch.pairs, batch.actions, noise, self.config.vae_weight)
 
-    def critic_loss(self, batch: Batch) -> Float[Tensor, ""]:
+    def critic_loss(self, batch: TransitionBatch) -> Float[Tensor, ""]:
         return squared_errors(self.model.critics(batch.pairs), self.targets(batch))
 
     @torch.no_grad()
-    def targets(self, batch: Batch) -> Float[Tensor, "r m"]:
+    def targets(self, batch: TransitionBatch) -> Float[Tensor, "r m"]:
         """Return what the critics should say: what the step brought, and what the best proposal makes of the rest."""
         count = self.config.proposals
         observations = batch.next_observations.repeat_interleave(count, dim=0)

@@ -16,7 +16,7 @@ Ends = Literal["terminals", "episodes", "never"]
 """Where a critic stops to look ahead: where the system ended, at time limits as well, or nowhere."""
 
 
-class Batch(NamedTuple):
+class TransitionBatch(NamedTuple):
     """Some transitions; m of them, r = 1 + number of costs, the reward first.
 
     Attributes:
@@ -80,14 +80,14 @@ class Transitions:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def batch(self, chosen: Int[Tensor, " m"]) -> Batch:
+    def batch(self, chosen: Int[Tensor, " m"]) -> TransitionBatch:
         """Return some transitions."""
         rows = self.rows.index_select(0, chosen)
         o, a, r = self.observations, self.actions, 1 + self.costs
         widths = [o, a, o, r, r, 1, rows.shape[1] - 2 * (o + r) - a - 1]
         observations, actions, following, returns, goes_on, initial, extra = torch.split(rows, widths, dim=1)
         pairs = rows[:, : o + a]
-        return Batch(pairs, observations, actions, following, returns, goes_on, initial.squeeze(1), extra)
+        return TransitionBatch(pairs, observations, actions, following, returns, goes_on, initial.squeeze(1), extra)
 
 
 def _ends(dataset: Dataset, ends: Ends) -> Bool[np.ndarray, " n"]:

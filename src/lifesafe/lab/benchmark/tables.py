@@ -18,7 +18,7 @@ from lifesafe.lab.methods import METHODS, PLS, title
 
 Format = Literal["md", "tex", "csv"]
 
-COLUMNS = (*METHODS, PLS)
+METHOD_COLUMNS = (*METHODS, PLS)
 """Methods in the order of columns: ours last."""
 
 
@@ -61,7 +61,7 @@ def in_columns(methods: Iterable[str]) -> list[str]:
 
 
 def _column(method: str) -> tuple[int, str]:
-    return (COLUMNS.index(method) if method in COLUMNS else len(COLUMNS), method)
+    return (METHOD_COLUMNS.index(method) if method in METHOD_COLUMNS else len(METHOD_COLUMNS), method)
 
 
 def _words(table: Cells, task: str, limit: float, style: Style) -> list[tuple[str, str]]:

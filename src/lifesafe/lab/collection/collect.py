@@ -26,7 +26,7 @@ from lifesafe.interfaces import Progress, Report
 from lifesafe.lab.collection.config import CollectionConfig
 from lifesafe.lab.collection.pool import EnvPool, supports
 from lifesafe.lab.collection.ppo import Learner
-from lifesafe.lab.collection.sampler import Sampler
+from lifesafe.lab.collection.sampler import Explorer
 from lifesafe.lab.collection.selection import select
 from lifesafe.lab.collection.shards import read_episodes, read_returns, shard_path, write_shard
 from lifesafe.lab.collection.workers import Workers
@@ -112,7 +112,7 @@ class _Run:
         """Collect until all steps are taken."""
         config, counts = self.config, self.counts
         saved = time.monotonic()
-        sampler = Sampler(self.task, vector, config.exhibits, self.seed, counts.begun)
+        sampler = Explorer(self.task, vector, config.exhibits, self.seed, counts.begun)
         while counts.steps < self.end:
             self._update(sampler)
             now = time.monotonic()
@@ -122,7 +122,7 @@ class _Run:
                 counts.begun, counts.seconds, saved = sampler.begun, counts.seconds + now - saved, now
                 self._save()
 
-    def _update(self, sampler: Sampler) -> None:
+    def _update(self, sampler: Explorer) -> None:
         learner, config, counts = self.learner, self.config, self.counts
         random = generator(self.seed, "update", counts.updates)
         segment = sampler.segment(learner.act, learner.deviation, config.segment, random)

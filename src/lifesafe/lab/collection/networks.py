@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 
-class Behavior(nn.Module):
+class BehaviorNetwork(nn.Module):
     """A Gaussian over actions, given the observation and the position of the limit."""
 
     least: Tensor
@@ -26,7 +26,7 @@ class Behavior(nn.Module):
         return self.mean(inputs), torch.maximum(self.log_deviation, self.least)
 
 
-class Critics(nn.Module):
+class ValueNetworks(nn.Module):
     """Expected returns to come, one network for the reward and one for the costs."""
 
     def __init__(self, inputs: int, costs: int, width: int) -> None:

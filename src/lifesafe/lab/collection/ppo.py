@@ -16,13 +16,13 @@ from torch import Tensor
 from lifesafe.lab.collection.advantages import advantages
 from lifesafe.lab.collection.config import CollectionConfig
 from lifesafe.lab.collection.multipliers import Multipliers
-from lifesafe.lab.collection.networks import Behavior, Critics, Scale, log_density
+from lifesafe.lab.collection.networks import BehaviorNetwork, Scale, ValueNetworks, log_density
 from lifesafe.lab.collection.sampler import Finished, Segment
 from lifesafe.systems.task import Task
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class PPOBatch:
     """Transitions to learn from, as tensors.
 
     Attributes:
@@ -39,8 +39,8 @@ class Batch:
     advantages: Float[Tensor, " n"]
     targets: Float[Tensor, "n r"]
 
-    def __getitem__(self, rows: Tensor) -> Batch:
-        return Batch(**{name: value[rows] for name, value in vars(self).items()})
+    def __getitem__(self, rows: Tensor) -> PPOBatch:
+        return PPOBatch(**{name: value[rows] for name, value in vars(self).items()})
 
 
 class Learner:
@@ -51,8 +51,8 @@ class Learner:
         costs = len(task.limits)
         self.config = config
         inputs = task.observations + config.knots
-        self.behavior = Behavior(inputs, task.actions, config.width, config.noise, config.least_noise)
-        self.critics = Critics(inputs, costs, config.width)
+        self.behavior = BehaviorNetwork(inputs, task.actions, config.width, config.noise, config.least_noise)
+        self.critics = ValueNetworks(inputs, costs, config.width)
         self.parameters = [*self.behavior.parameters(), *self.critics.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, eps=1e-5, fused=True)
         self.multipliers = Multipliers(
@@ -105,7 +105,7 @@ class Learner:
         metrics = {name: float(loss.detach()) for name, loss in steps[-1][0].items()}
         return {**metrics, "divergence": divergence, "epochs": float(epochs)}
 
-    def _descend(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+    def _descend(self, batch: PPOBatch) -> tuple[dict[str, Tensor], Tensor]:
         losses, moved = self.losses(batch)
         self.optimizer.zero_grad()
         torch.stack(list(losses.values())).sum().backward()  # type: ignore[no-untyped-call]
@@ -113,7 +113,7 @@ class Learner:
         self.optimizer.step()
         return losses, moved
 
-    def prepare(self, segment: Segment) -> Batch:
+    def prepare(self, segment: Segment) -> PPOBatch:
         """Return a segment as a batch, and let the scales learn from it."""
         steps, rows = segment.ends.shape
         normal = self.observations(segment.observations)
@@ -136,7 +136,7 @@ class Learner:
         # The scales move last, so that the batch is seen as the behavior saw it.
         self.observations.update(segment.observations[:-1].reshape(steps * rows, -1))
         self.gains.update((targets * self._gain_scale()).reshape(steps * rows, -1))
-        return Batch(used, actions, densities, _tensor(weighed), _tensor(targets.reshape(steps * rows, -1)))
+        return PPOBatch(used, actions, densities, _tensor(weighed), _tensor(targets.reshape(steps * rows, -1)))
 
     def forfeits(self, segment: Segment) -> Float[np.ndarray, "t n k"]:
         """Return what is charged for the steps that episodes missed because they ended before their horizon."""
@@ -146,7 +146,7 @@ class Learner:
         charged: np.ndarray = self.config.forfeit * worth[..., None] * self.largest_costs
         return charged
 
-    def losses(self, batch: Batch) -> tuple[dict[str, Tensor], Tensor]:
+    def losses(self, batch: PPOBatch) -> tuple[dict[str, Tensor], Tensor]:
         """Return every term of the loss, and how far the behavior has moved."""
         means, log_deviation = self.behavior(batch.inputs[:, :-1])
         difference = log_density(batch.actions, means, log_deviation) - batch.densities

@@ -48,7 +48,7 @@ class Finished:
     noise: float
 
 
-class Sampler:
+class Explorer:
     """Environments of one task; the last of them, the exhibits, act with less noise than was learned."""
 
     def __init__(self, task: Task, vector: Vector, exhibits: int, seed: int, begun: int = 0) -> None:

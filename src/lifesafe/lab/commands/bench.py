@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Tasks = Annotated[tuple[str, ...], option("TASK")]
 Methods = Annotated[tuple[str, ...], option("METHOD")]
-Limits = Annotated[tuple[float, ...], option("NUMBER")]
+_Limits = Annotated[tuple[float, ...], option("NUMBER")]
 SuiteName = Annotated[str, Positional, option("SUITE")]
 Results = Annotated[tuple[Path, ...], Positional, option("RESULTS")]
 
@@ -30,7 +30,7 @@ def bench_run(
     data: Directory = None,
     tasks: Tasks = (),
     methods: Methods = (),
-    limit: Limits = (),
+    limit: _Limits = (),
     seeds: Count = None,
     out: Directory = None,
     processes: int = 2,
@@ -173,10 +173,10 @@ def bench_figure(
     """
     from lifesafe.lab.benchmark.results import read_rows
     from lifesafe.lab.figures.bench import draw_exploration, draw_scatter
-    from lifesafe.lab.figures.saving import save
+    from lifesafe.lab.figures.saving import save_figure
 
     rows = read_rows(*_given(results))
-    save((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)
+    save_figure((draw_scatter if kind == "scatter" else draw_exploration)(rows), out)
     print(f"Figure: {out}")
     return OK
 

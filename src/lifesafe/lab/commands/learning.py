@@ -19,13 +19,13 @@ from lifesafe.interfaces import Progress
 from lifesafe.lab.commands.methods import Conditioned, configured, on_training
 from lifesafe.systems import task
 
-Name = Annotated[str, Positional, option("TASK")]
+_Name = Annotated[str, Positional, option("TASK")]
 Policies = Annotated[tuple[Path, ...], option("DIRECTORY", "policy")]
 _POLICIES = 3  # that a study of targets against actual returns trains
 
 
 def collect(
-    name: Name,
+    name: _Name,
     /,
     *,
     settings: Settings = (),
@@ -82,7 +82,7 @@ def collect(
 
 
 def alignment(
-    name: Name,
+    name: _Name,
     /,
     *,
     data: OutFile = None,
@@ -132,7 +132,7 @@ def alignment(
     """
     from lifesafe.lab.alignment.study import study, study_policies
     from lifesafe.lab.figures.alignment import draw_alignment
-    from lifesafe.lab.figures.saving import save
+    from lifesafe.lab.figures.saving import save_figure
 
     if policies and (settings or method != "cdt" or seeds != _POLICIES):
         raise ConfigError(
@@ -162,7 +162,7 @@ def alignment(
     picture = directory / "alignment.png"
     words = [*([] if policies else [method]), plural(len(parts), "seed"), f"{episodes} episodes a target"]
     title = f"{name}: {', '.join(words)}"
-    save(draw_alignment(parts, known.limits, title), picture)
+    save_figure(draw_alignment(parts, known.limits, title), picture)
     if json:
         points = [{"seed": p.seed, "target": x.target, "mean": x.mean.tolist()} for p in parts for x in p.points]
         print_json({"task": name, "picture": str(picture), "points": points})

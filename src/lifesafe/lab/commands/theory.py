@@ -30,7 +30,7 @@ from lifesafe.safety.recommendation import Recommendation
 from lifesafe.safety.search import SafeOptimizer, Trial
 
 if TYPE_CHECKING:
-    from lifesafe.lab.coverage.deployment import Judge, Outcome
+    from lifesafe.lab.coverage.deployment import Deployment, Judge
     from lifesafe.lab.coverage.worlds import World
 
 _MOST_CANDIDATES = 10_000  # of `theory budget`; the information gain looks at all pairs
@@ -150,7 +150,7 @@ def theory_coverage(
     # The machines need much of SciPy, which takes longer to load than all else: --help must not wait for it.
     from lifesafe.lab.coverage.simulation import simulate
     from lifesafe.lab.coverage.suite import SUITES
-    from lifesafe.lab.coverage.table import markdown, summarize
+    from lifesafe.lab.coverage.table import markdown, summarize_row
 
     every, needed = SUITES[suite]
     rows = [row for row in every if family in (None, row.family)]
@@ -161,7 +161,7 @@ def theory_coverage(
     path = out or Path("runs/coverage") / f"{suite}.md"
     with progress(f"{len(rows)} rows") as report:
         found = simulate(rows, count, path.with_suffix(""), workers=workers, report=report)
-    numbers = [summarize(row, outcomes).to_plain() for row, outcomes in found.items()]
+    numbers = [summarize_row(row, outcomes).to_plain() for row, outcomes in found.items()]
     write_atomic(path, markdown(found))
     write_atomic(path.with_suffix(".json"), dumps(numbers, indent=1) + "\n")
     if json:
@@ -226,10 +226,10 @@ def theory_simulate(
         episodes: Real episodes that the search takes at most.
         json: Print the outcome as JSON.
     """
-    from lifesafe.lab.coverage.deployment import Judge, Row, draw_world, problem_for, search
+    from lifesafe.lab.coverage.deployment import CoverageRow, Judge, draw_world, problem_for, search
 
     _check_simulation(promise, stop)
-    row = Row(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
+    row = CoverageRow(family=family, promise=promise, stop=stop, delta=delta, episodes=episodes)
     world = draw_world(row, seed)
     judge, problem = Judge(row, world), problem_for(row, world, seed)
     records = read_records(out / JOURNAL, everything=False) if (out / JOURNAL).exists() else []
@@ -271,7 +271,7 @@ def _told(world: World, trial: Trial, episodes: Float[np.ndarray, "m r"]) -> str
     return f"trial {trial.number:3}  {trial.stage:8} {trial.episodes:3} at ({asked}): reward {reward:.0f}, cost {costs}"
 
 
-def _story(judge: Judge, outcome: Outcome, best: Recommendation | None) -> str:
+def _story(judge: Judge, outcome: Deployment, best: Recommendation | None) -> str:
     """Return what a deployment came to, beside what is true."""
     world, promise = judge.world, judge.row.promise
     names = zip(return_names(len(world.limits))[1:], world.limits, strict=True)

@@ -28,10 +28,10 @@ from lifesafe.safety.account import Account
 from lifesafe.safety.problem import Problem, Promise
 from lifesafe.safety.search import SafeOptimizer, Trial
 
-Search = Literal["ours", "printed", "consistent", "safeopt"]
+Searcher = Literal["ours", "printed", "consistent", "safeopt"]
 CHECKPOINTS = (100, 150, 300, 600)
 """Episodes after which the recommendation of the promise "total" is judged; the end is judged as well."""
-HORIZON = 60.0
+_HORIZON = 60.0
 """Largest cost of an episode, in limits, where nothing is said about mishaps."""
 TRIAL = 10
 """Episodes of a rival's trial."""
@@ -41,12 +41,12 @@ _NEWCOMERS = ("newcomer", "test")  # stages
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class CoverageRow:
     """What many deployments have in common: one line of the table."""
 
     family: str
     """Kind of machine; see `lifesafe.lab.coverage.worlds`."""
-    search: Search = "ours"
+    search: Searcher = "ours"
     """Ours, the paper's search in two readings of its formulas, or SafeOpt."""
     promise: Promise = "trial"
     """What our search promises."""
@@ -86,7 +86,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Deployment:
     """What one deployment came to. Costs are in limits, the largest of several ones."""
 
     number: int
@@ -122,7 +122,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Asked:
+class JudgedTrial:
     """A trial, as the judge needs it."""
 
     stage: str
@@ -153,7 +153,7 @@ class RowSearch(Protocol):
 class Judge:
     """Knows the truth of a machine, and judges the trials and recommendations of a search on it."""
 
-    def __init__(self, row: Row, world: World) -> None:
+    def __init__(self, row: CoverageRow, world: World) -> None:
         self.row, self.world = row, world
         self._limits = np.array(world.limits)
         self._stop = None if row.stop is None else tuple(row.stop * limit for limit in world.limits)
@@ -164,11 +164,11 @@ class Judge:
     def outcome(
         self,
         number: int,
-        trials: Sequence[Asked],
+        trials: Sequence[JudgedTrial],
         certified: Sequence[Point],
         best: Sequence[Point | None],
         **rest: Any,
-    ) -> Outcome:
+    ) -> Deployment:
         """Return what a deployment came to.
 
         Args:
@@ -188,7 +188,7 @@ class Judge:
             share = float(np.mean(episodes)) if episodes else 0.0
         lowest, broken_sure, window = self._account(trials)
         operated = self._at(best[-1])
-        return Outcome(
+        return Deployment(
             number=number,
             violated=any(mean > 1 for mean in means),
             worst=max(means, default=0.0),
@@ -207,7 +207,7 @@ class Judge:
         """Return the true mean reward and costs of a target."""
         return np.asarray(self.world.means(np.array([point]), self._stop)[0])
 
-    def _account(self, trials: Sequence[Asked]) -> tuple[float, bool, float]:
+    def _account(self, trials: Sequence[JudgedTrial]) -> tuple[float, bool, float]:
         """Return the least that the account held, whether a newcomer overdrew it, and the largest excess of a window.
 
         All of it is computed from the episodes, not taken from the search.
@@ -250,7 +250,7 @@ class Judge:
             self._means.update(zip(new, means, strict=True))
 
 
-def deploy(row: Row, number: int) -> Outcome:
+def deploy(row: CoverageRow, number: int) -> Deployment:
     """Return what one deployment came to.
 
     Raises:
@@ -269,12 +269,12 @@ def deploy(row: Row, number: int) -> Outcome:
         return search(optimizer, Judge(row, world), number)
 
 
-def draw_world(row: Row, number: int) -> World:
+def draw_world(row: CoverageRow, number: int) -> World:
     """Return the machine of a deployment."""
     return (FAMILIES | HELD_OUT | HELD_OUT_2)[row.family](generator(number, "lab", "world", row.family))
 
 
-def problem_for(row: Row, world: World, number: int) -> Problem:
+def problem_for(row: CoverageRow, world: World, number: int) -> Problem:
     """Return the problem that our search is given: it knows the box and the start, and not what targets return."""
 
     def scaled(amount: float) -> tuple[float, ...]:
@@ -290,18 +290,20 @@ def problem_for(row: Row, world: World, number: int) -> Problem:
         stop_at=None if row.stop is None else scaled(row.stop),
         largest_step=None if row.stop is None else (world.largest_step,) * len(world.limits),
         incident=scaled(row.incident) if isinstance(row.incident, float) else row.incident,
-        largest=scaled(HORIZON) if row.incident == "horizon" else None,
+        largest=scaled(_HORIZON) if row.incident == "horizon" else None,
         episodes=row.episodes,
         seed=number,
     )
 
 
-def episodes_of(row: Row, world: World, number: int, trial: int, points: Sequence[Point]) -> Float[np.ndarray, "m r"]:
+def drawn_episodes(
+    row: CoverageRow, world: World, number: int, trial: int, points: Sequence[Point]
+) -> Float[np.ndarray, "m r"]:
     """Return the episodes of a trial: the same for the same deployment, trial and targets."""
     stop = None if row.stop is None else tuple(row.stop * limit for limit in world.limits)
     drawn = world.draw(np.array(points), generator(number, "lab", "episodes", row.family, trial), stop)
     if row.incident == "horizon":
-        drawn[:, 1:] = np.minimum(drawn[:, 1:], HORIZON * np.array(world.limits))
+        drawn[:, 1:] = np.minimum(drawn[:, 1:], _HORIZON * np.array(world.limits))
     return drawn
 
 
@@ -310,7 +312,7 @@ def search(
     judge: Judge,
     number: int,
     advance: Callable[[Trial, Float[np.ndarray, "m r"]], None] = lambda trial, episodes: None,
-) -> Outcome:
+) -> Deployment:
     """Run our search to its end, or on from where it stands, and judge it.
 
     Args:
@@ -322,7 +324,7 @@ def search(
     row, world, problem = judge.row, judge.world, optimizer.problem
     seen = optimizer.history
     trials = [
-        Asked(tried.asked.stage, tried.points, tried.episodes[:, 1:], tried.asked.stage in _NEWCOMERS)
+        JudgedTrial(tried.asked.stage, tried.points, tried.episodes[:, 1:], tried.asked.stage in _NEWCOMERS)
         for tried in seen.told
     ]
     used, now = seen.searched, _certified(optimizer)
@@ -340,9 +342,9 @@ def search(
         while len(best) < len(row.checkpoints) - 1 and used + trial.episodes > row.checkpoints[len(best)]:
             best.append(_best(optimizer))
         points = tuple(map(problem.point, trial.targets))
-        episodes = episodes_of(row, world, number, trial.number, points)
+        episodes = drawn_episodes(row, world, number, trial.number, points)
         is_newcomer = trial.stage != "start" and not now.issuperset(points)
-        trials.append(Asked(trial.stage, points, episodes[:, 1:], is_newcomer))
+        trials.append(JudgedTrial(trial.stage, points, episodes[:, 1:], is_newcomer))
         optimizer.tell(trial, [Returns(reward, costs) for reward, *costs in episodes.tolist()])
         used += trial.episodes
         now = _certified(optimizer)
@@ -362,8 +364,8 @@ def search(
 
 
 def deploy_rival(
-    row: Row, number: int, begin: Callable[[Row, Float[np.ndarray, "n d"], int, World], RowSearch]
-) -> Outcome:
+    row: CoverageRow, number: int, begin: Callable[[CoverageRow, Float[np.ndarray, "n d"], int, World], RowSearch]
+) -> Deployment:
     """Return what one deployment of a rival came to: trials at one target each, chosen on a grid of the box.
 
     Args:
@@ -384,15 +386,15 @@ def deploy_rival(
     for trial in range(1, row.episodes // TRIAL + 1):
         index = rival.ask()
         points = (tuple(targets[index].tolist()),) * TRIAL
-        episodes = episodes_of(row, world, number, trial, points)
+        episodes = drawn_episodes(row, world, number, trial, points)
         rival.tell(index, episodes)
-        trials.append(Asked("start" if index == len(grid) else "search", points, episodes[:, 1:], False))
+        trials.append(JudgedTrial("start" if index == len(grid) else "search", points, episodes[:, 1:], False))
     best = tuple(targets[rival.best].tolist())
     used, ended = TRIAL * len(trials), "the episodes are used up"
     return judge.outcome(number, trials, (), (best,), episodes=used, held=False, ended=ended, spent=0.0)
 
 
-def _paper(row: Row, targets: Float[np.ndarray, "n d"], start: int, world: World) -> PaperSearch:
+def _paper(row: CoverageRow, targets: Float[np.ndarray, "n d"], start: int, world: World) -> PaperSearch:
     assert row.search in ("printed", "consistent")
     count = row.episodes // TRIAL
     settings = PaperSettings(trials=count, exploration=count // 2)

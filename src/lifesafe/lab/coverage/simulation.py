@@ -18,21 +18,21 @@ import lifesafe
 from lifesafe._files import sha256
 from lifesafe.errors import ConfigError, DatasetError
 from lifesafe.interfaces import Progress, Report
-from lifesafe.lab.coverage.deployment import Outcome, Row, deploy
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, deploy
 
 _CHUNK = 4  # deployments handed to a worker at once
 _DECIDING = ("journal", "safety", "lab/coverage", "lab/paper.py")  # what the outcomes depend on
 
 
 def simulate(
-    rows: Sequence[Row],
+    rows: Sequence[CoverageRow],
     deployments: int,
     directory: Path,
     *,
     workers: int = 2,
     report: Report = lambda _: None,
-    run: Callable[[Row, int], Outcome] = deploy,
-) -> dict[Row, list[Outcome]]:
+    run: Callable[[CoverageRow, int], Deployment] = deploy,
+) -> dict[CoverageRow, list[Deployment]]:
     """Return the outcomes of so many deployments of every row, simulating those that the directory does not hold yet.
 
     Args:
@@ -62,11 +62,13 @@ def simulate(
     return {row: [known[row][number] for number in range(deployments)] for row in rows}
 
 
-def _path(directory: Path, row: Row) -> Path:
+def _path(directory: Path, row: CoverageRow) -> Path:
     return directory / f"{row.name}.jsonl"
 
 
-def _outcomes(run: Callable[[Row, int], Outcome], tasks: Sequence[tuple[Row, int]], workers: int) -> Iterator[Outcome]:
+def _outcomes(
+    run: Callable[[CoverageRow, int], Deployment], tasks: Sequence[tuple[CoverageRow, int]], workers: int
+) -> Iterator[Deployment]:
     if workers == 1:
         yield from starmap(run, tasks)
         return
@@ -91,7 +93,7 @@ def _one_thread_each() -> Iterator[None]:
             os.environ["OMP_NUM_THREADS"] = before
 
 
-def _read(path: Path) -> dict[int, Outcome]:
+def _read(path: Path) -> dict[int, Deployment]:
     """Return the outcomes in a file by number; a last line that a kill cut short is not one of them."""
     if not path.exists():
         return {}
@@ -100,19 +102,19 @@ def _read(path: Path) -> dict[int, Outcome]:
         raise DatasetError(
             f"{path} holds outcomes of another version of the search. Delete it, or name another output."
         )
-    names = {field.name for field in fields(Outcome)}
-    found: dict[int, Outcome] = {}
+    names = {field.name for field in fields(Deployment)}
+    found: dict[int, Deployment] = {}
     for line in lines[:-1]:  # what follows the last newline is empty, or was cut short
         plain = json.loads(line)
         if set(plain) != names:
             raise DatasetError(f"{path} holds a line that is no outcome: {line[:80]}. Delete it.")
-        found[plain["number"]] = Outcome(**plain | {"regrets": tuple(plain["regrets"])})
+        found[plain["number"]] = Deployment(**plain | {"regrets": tuple(plain["regrets"])})
     if lines and lines[-1]:
         path.write_text("\n".join([first, *lines[:-1], ""]))
     return found
 
 
-def _append(path: Path, outcome: Outcome) -> None:
+def _append(path: Path, outcome: Deployment) -> None:
     head = "" if path.exists() else _header() + "\n"
     with path.open("a") as file:
         file.write(head + json.dumps(asdict(outcome)) + "\n")

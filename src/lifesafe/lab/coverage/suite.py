@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lifesafe.lab.coverage.deployment import Row
+from lifesafe.lab.coverage.deployment import CoverageRow
 from lifesafe.lab.coverage.worlds import FAMILIES, HELD_OUT, HELD_OUT_2
 
 _HEADLINE = ("overshoot", "conservative", "cliff", "edge", "rare", "lumps_7_5")
@@ -15,42 +15,42 @@ _LUMPY = ("lumps_15", "lumps_50", "falls_50")
 _PLANES = tuple(name for name in FAMILIES if name not in ("costs_2", "costs_3", "costs_4", "knobs_6"))
 
 
-def _total(family: str, delta: float = 0.1, episodes: int = 300) -> Row:
-    return Row(family=family, promise="total", stop=_STOP, delta=delta, episodes=episodes)
+def _total(family: str, delta: float = 0.1, episodes: int = 300) -> CoverageRow:
+    return CoverageRow(family=family, promise="total", stop=_STOP, delta=delta, episodes=episodes)
 
 
-def _every(families: tuple[str, ...], deltas: tuple[float, ...]) -> tuple[Row, ...]:
+def _every(families: tuple[str, ...], deltas: tuple[float, ...]) -> tuple[CoverageRow, ...]:
     """Return both promises, without and with a stop."""
     rows = []
     for delta in deltas:
-        rows += [Row(family=name, delta=delta) for name in families]
-        rows += [Row(family=name, delta=delta, stop=_STOP) for name in families]
+        rows += [CoverageRow(family=name, delta=delta) for name in families]
+        rows += [CoverageRow(family=name, delta=delta, stop=_STOP) for name in families]
         rows += [_total(name, delta) for name in families]
     return tuple(rows)
 
 
-def _rivals() -> tuple[Row, ...]:
+def _rivals() -> tuple[CoverageRow, ...]:
     """Return ours and those of others on the same machines; SafeOpt is run by benchmarks/coverage_rivals.py."""
     rows = []
     for name in _PLANES:
-        rows += [Row(family=name), _total(name, episodes=150)]
+        rows += [CoverageRow(family=name), _total(name, episodes=150)]
         for lengthscale in (None, 0.3):
-            rows += [Row(family=name, search="printed", lengthscale=lengthscale)]
-            rows += [Row(family=name, search="consistent", lengthscale=lengthscale)]
+            rows += [CoverageRow(family=name, search="printed", lengthscale=lengthscale)]
+            rows += [CoverageRow(family=name, search="consistent", lengthscale=lengthscale)]
     return tuple(rows)
 
 
-def _budgets() -> tuple[Row, ...]:
-    paced = [Row(family=name, episodes=count) for name in _LOOK for count in (100, 150, 300, 600)]
+def _budgets() -> tuple[CoverageRow, ...]:
+    paced = [CoverageRow(family=name, episodes=count) for name in _LOOK for count in (100, 150, 300, 600)]
     return (*paced, *(_total(name, episodes=600) for name in _LOOK))
 
 
-SUITES: dict[str, tuple[tuple[Row, ...], int]] = {
-    "headline": ((*(Row(family=name) for name in _HEADLINE), *(_total(name) for name in _HEADLINE)), 1000),
+SUITES: dict[str, tuple[tuple[CoverageRow, ...], int]] = {
+    "headline": ((*(CoverageRow(family=name) for name in _HEADLINE), *(_total(name) for name in _HEADLINE)), 1000),
     "default": (
         (
             *_every(tuple(FAMILIES), (0.1, 0.05)),
-            *(Row(family=name, incident="horizon", episodes=600) for name in _LUMPY),
+            *(CoverageRow(family=name, incident="horizon", episodes=600) for name in _LUMPY),
         ),
         500,
     ),

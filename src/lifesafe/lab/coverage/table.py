@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
-from lifesafe.lab.coverage.deployment import Outcome, Row
+from lifesafe.lab.coverage.deployment import CoverageRow, Deployment
 from lifesafe.safety.problem import INCIDENT
 
 _LEVEL = 0.95
@@ -30,10 +30,10 @@ _HEADER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Summary:
+class RowSummary:
     """Rates and means over the deployments of a row."""
 
-    row: Row
+    row: CoverageRow
     deployments: int
     violated: float
     """Share of deployments in which the promise was broken."""
@@ -81,7 +81,7 @@ class Summary:
         return asdict(self) | {"checkpoints": list(self.row.checkpoints), "verdict": self.verdict}
 
 
-def assumption(row: Row) -> str | None:
+def assumption(row: CoverageRow) -> str | None:
     """Return the stated assumption that the machines of a row break; none if they keep all of them."""
     if row.search != "ours":
         return _RIVALS[row.search]
@@ -92,7 +92,7 @@ def assumption(row: Row) -> str | None:
     return _ROUGH.get(row.family)
 
 
-def summarize(row: Row, outcomes: Sequence[Outcome]) -> Summary:
+def summarize_row(row: CoverageRow, outcomes: Sequence[Deployment]) -> RowSummary:
     """Return what the outcomes of a row add up to."""
     n, violated = len(outcomes), sum(outcome.violated for outcome in outcomes)
     excess = [outcome.worst - 1 for outcome in outcomes if outcome.violated]
@@ -100,7 +100,7 @@ def summarize(row: Row, outcomes: Sequence[Outcome]) -> Summary:
     regrets = np.array([outcome.regrets for outcome in outcomes])
     unsafe = np.array([outcome.operates_unsafe for outcome in outcomes])
     regrets[unsafe, -1] = np.maximum(regrets[unsafe, -1], 0.0)
-    return Summary(
+    return RowSummary(
         row=row,
         deployments=n,
         violated=violated / n,
@@ -125,13 +125,13 @@ def upper_end(successes: int, total: int) -> float:
     return 1.0 if successes == total else float(betaincinv(successes + 1, total - successes, _LEVEL))
 
 
-def markdown(found: Mapping[Row, Sequence[Outcome]]) -> str:
+def markdown(found: Mapping[CoverageRow, Sequence[Deployment]]) -> str:
     """Return a Markdown table with one line for each row."""
-    lines = [_line(summarize(row, outcomes)) for row, outcomes in found.items()]
+    lines = [_line(summarize_row(row, outcomes)) for row, outcomes in found.items()]
     return "\n".join([_HEADER, "|---" * _HEADER.count(" |") + "|", *lines]) + "\n"
 
 
-def _line(s: Summary) -> str:
+def _line(s: RowSummary) -> str:
     row = s.row
     search = row.search if row.lengthscale is None else f"{row.search}, length {row.lengthscale:g}"
     stop = f"{row.stop:g}" if row.stop is not None else "horizon" if row.incident == "horizon" else "-"

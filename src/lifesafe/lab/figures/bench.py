@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lifesafe.errors import ConfigError
 from lifesafe.lab.benchmark.results import Cells, Key, Row
-from lifesafe.lab.benchmark.tables import COLUMNS
+from lifesafe.lab.benchmark.tables import METHOD_COLUMNS
 from lifesafe.lab.figures.saving import LARGE, LIMIT, NORMAL, SMALL
 from lifesafe.lab.methods import mark as mark_of
 from lifesafe.lab.methods import title
@@ -29,7 +29,10 @@ def draw_scatter(rows: Sequence[Row]) -> Figure:
     are drawn between 0 and 1.
     """
     table = Cells.of(rows)
-    methods = [*(name for name in COLUMNS if name in table.methods), *(m for m in table.methods if m not in COLUMNS)]
+    methods = [
+        *(name for name in METHOD_COLUMNS if name in table.methods),
+        *(m for m in table.methods if m not in METHOD_COLUMNS),
+    ]
     normalized = {row.task for row in rows if row.references is not None}
     figure, axes = _panels(table, "Reward and cost of every method")
     for ax, (task, limit) in zip(axes, _places(table), strict=False):

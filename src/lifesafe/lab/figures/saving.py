@@ -15,7 +15,7 @@ SMALL, NORMAL, LARGE = 7.5, 8.5, 10.5  # font sizes, points
 _FORMATS = ("png", "pdf", "svg")
 
 
-def save(figure: Figure, path: Path, *, dpi: int = 150) -> None:
+def save_figure(figure: Figure, path: Path, *, dpi: int = 150) -> None:
     """Write a figure, all of it or nothing; the ending of the path decides the format.
 
     Raises:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import Relabeled
-from lifesafe.data.segments import Rows, Segments, returns_to_go
+from lifesafe.data.segments import SegmentRows, Segments, returns_to_go
 from lifesafe.policies.cdt.network import Steps
 from lifesafe.policies.scaling import Scaling
 
@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     """1 where the step belongs to the episode, 0 in the padding after its end."""
 
 
-class Table:
+class TransitionTable:
     """All transitions as one tensor, from which batches are gathered."""
 
     def __init__(self, dataset: Dataset, scaling: Scaling, device: torch.device) -> None:
@@ -42,7 +42,7 @@ class Table:
         self._table = torch.cat(columns, dim=1).to(device)
         self._scaling = copy.deepcopy(scaling).float().to(device)
 
-    def gather(self, segments: Rows, shifts: Float[np.ndarray, "b r"] | None = None) -> Batch:
+    def gather(self, segments: SegmentRows, shifts: Float[np.ndarray, "b r"] | None = None) -> Batch:
         """Return the segments, with their returns-to-go shifted if they are relabeled."""
         device = self._table.device
         rows, real, times = (
@@ -79,7 +79,9 @@ class Sampler:
             shifts = relabeled.targets - dataset.returns[own[relabeled.episodes]]
             self._shifts = np.concatenate([np.zeros((len(own), shifts.shape[1])), shifts])
 
-    def draw(self, generator: np.random.Generator, segments: int) -> tuple[Rows, Float[np.ndarray, "b r"] | None]:
+    def draw(
+        self, generator: np.random.Generator, segments: int
+    ) -> tuple[SegmentRows, Float[np.ndarray, "b r"] | None]:
         """Return random segments, and by how much the returns-to-go of each are shifted."""
         drawn = self._segments.draw(generator, segments)
         return drawn, None if self._shifts is None else self._shifts[drawn.episodes]

@@ -32,10 +32,10 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from lifesafe._random import generator, integer
 from lifesafe.data import Dataset
 from lifesafe.data.relabel import AugmentationConfig, relabel
-from lifesafe.data.segments import Rows, Segments, held_out_transitions
+from lifesafe.data.segments import SegmentRows, Segments, held_out_transitions
 from lifesafe.errors import ConfigError
 from lifesafe.policies.cdt.actor import CDTActor
-from lifesafe.policies.cdt.batches import Batch, Sampler, Table
+from lifesafe.policies.cdt.batches import Batch, Sampler, TransitionTable
 from lifesafe.policies.cdt.network import CDTNetwork, Dropout, Gaussian, Sizes
 from lifesafe.policies.device import keep_freed_memory
 from lifesafe.policies.export.steps import Exportable, stream_step
@@ -174,7 +174,7 @@ class CDTLearner:
             times=int(dataset.lengths.max()),
         )
         self._scaling = Scaling.from_dataset(dataset)
-        self._table = Table(dataset, self._scaling, self._device)
+        self._table = TransitionTable(dataset, self._scaling, self._device)
         held_out = held_out_transitions(dataset, config.held_out, seed=seed)[dataset.offsets[:-1]]
         self._sampler = _sampler(config, dataset, ~held_out, generator(seed, "cdt", "relabel"))
         self._held_out = _cover(config, dataset, held_out)
@@ -300,7 +300,7 @@ def _sampler(
     return Sampler(dataset, episodes, relabeled, weights, length=config.segment)
 
 
-def _cover(config: CDTConfig, dataset: Dataset, episodes: Bool[np.ndarray, " e"]) -> Rows | None:
+def _cover(config: CDTConfig, dataset: Dataset, episodes: Bool[np.ndarray, " e"]) -> SegmentRows | None:
     """Return segments spread over the held-out episodes."""
     if not episodes.any():
         return None

@@ -91,7 +91,7 @@ class StreamStep(nn.Module):
             block = cast(Block, module)
             queries, keys, values = block.attention(block.norm1(tokens)).chunk(3, dim=-1)
             known = torch.cat([past[:, :, 1:], torch.stack([keys, values], dim=1)[:, :, None]], dim=2)
-            tokens = tokens + block.out(attend(queries, known, mask, block.heads))
+            tokens = tokens + block.out(_attend(queries, known, mask, block.heads))
             tokens = tokens + block.think(tokens)
             state.append(known)
         features = self.network.norm_out(tokens)
@@ -99,7 +99,7 @@ class StreamStep(nn.Module):
         return (means.clamp(-1.0, 1.0), *state)
 
 
-def attend(
+def _attend(
     queries: Float[Tensor, "b w"], known: Float[Tensor, "b 2 t w"], mask: Float[Tensor, "b t"], heads: int
 ) -> Float[Tensor, "b w"]:
     """Return what queries see of the keys and values."""

@@ -20,7 +20,7 @@ from lifesafe._files import sha256, write_atomic
 from lifesafe._random import generator
 from lifesafe.errors import CheckpointError
 from lifesafe.interfaces import Policy
-from lifesafe.policies.checkpoint import check_free, json_bytes, kind_of, tensor_bytes, writing_whole
+from lifesafe.policies.checkpoint import check_free, json_bytes, policy_kind, tensor_bytes, writing_whole
 from lifesafe.policies.export.graph import INPUTS, OPSET, PACKAGES, onnx_bytes, require_onnx
 from lifesafe.policies.export.stepper import ABOUT, FORMAT, MODEL, Stepper
 from lifesafe.policies.export.steps import Exportable, exportable
@@ -118,7 +118,7 @@ def _about(policy: StoredPolicy, found: Exportable, content: dict[str, bytes]) -
     shapes = {"observations": [observations], "returns": [returns], "actions": [actions], "times": []}
     return {
         "format": FORMAT,
-        "policy": kind_of(policy),
+        "policy": policy_kind(policy),
         "sizes": {"observations": observations, "actions": actions, "costs": returns - 1},
         "horizon": found.horizon,
         "clamped": found.clamped,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError
-from lifesafe.lab.alignment.results import FILE, Alignment, Point, read_alignment, write_alignment
+from lifesafe.lab.alignment.results import FILE, Alignment, TargetResult, read_alignment, write_alignment
 
 PART = Alignment(
     task="PointCircle",
@@ -16,8 +16,8 @@ PART = Alignment(
     training=12.5,
     evaluation=3.0,
     points=(
-        Point(target=(100.0, 0.0), episodes=((90.0, 1.0), (94.0, 3.0))),
-        Point(target=(100.0, 20.0), episodes=((110.0, 18.0), (118.0, 30.0))),
+        TargetResult(target=(100.0, 0.0), episodes=((90.0, 1.0), (94.0, 3.0))),
+        TargetResult(target=(100.0, 20.0), episodes=((110.0, 18.0), (118.0, 30.0))),
     ),
 )
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError, DatasetError
-from lifesafe.lab.baselines.bc import BCConfig, frontier
+from lifesafe.lab.baselines.bc import BCConfig, near_best
 from small_data import small_dataset
 
 
@@ -18,9 +18,9 @@ def test_safe_episodes_keep_every_limit() -> None:
 
 def test_the_frontier_earned_the_most_at_its_cost() -> None:
     returns = np.array([[5.0, 1.0], [4.9, 1.0], [3.0, 1.0], [9.0, 3.0], [10.0, 2.0], [0.0, 0.0]])
-    assert frontier(returns, slack=0.0).tolist() == [0, 4, 5]
-    assert frontier(returns, slack=0.02).tolist() == [0, 1, 4, 5]
-    assert frontier(returns, slack=1.0).tolist() == list(range(6))
+    assert near_best(returns, slack=0.0).tolist() == [0, 4, 5]
+    assert near_best(returns, slack=0.02).tolist() == [0, 1, 4, 5]
+    assert near_best(returns, slack=1.0).tolist() == list(range(6))
 
 
 def test_all_means_all() -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from lifesafe.lab.collection.networks import Behavior, Scale, log_density
+from lifesafe.lab.collection.networks import BehaviorNetwork, Scale, log_density
 
 
 def test_a_scale_knows_mean_and_variance_of_all_it_has_seen() -> None:
@@ -25,7 +25,7 @@ def test_log_density_is_that_of_a_normal_distribution() -> None:
 
 
 def test_noise_does_not_fall_below_the_least() -> None:
-    behavior = Behavior(4, 2, width=8, noise=0.5, least_noise=0.2)
+    behavior = BehaviorNetwork(4, 2, width=8, noise=0.5, least_noise=0.2)
     with torch.no_grad():
         behavior.log_deviation.fill_(-9.0)
     torch.testing.assert_close(behavior(torch.zeros(1, 4))[1].exp(), torch.full((2,), 0.2))

@@ -5,20 +5,20 @@ import pytest
 import torch
 
 from lifesafe.lab.collection.config import CollectionConfig
-from lifesafe.lab.collection.ppo import Batch, Learner, level, sweep
-from lifesafe.lab.collection.sampler import Sampler
+from lifesafe.lab.collection.ppo import Learner, PPOBatch, level, sweep
+from lifesafe.lab.collection.sampler import Explorer
 from lifesafe.systems import open_vector, task
 
 POINT = task("PointCircle")
 SMALL = CollectionConfig(rows=14, exhibits=2, segment=100, width=32, knots=3, entropy=0.01, minibatch=350)
 
 
-def sampled(learner: Learner, seed: int = 0) -> tuple[Sampler, np.random.Generator]:
+def sampled(learner: Learner, seed: int = 0) -> tuple[Explorer, np.random.Generator]:
     size = learner.config.rows + learner.config.exhibits
-    return Sampler(POINT, open_vector(POINT, size), learner.config.exhibits, seed), np.random.default_rng(seed)
+    return Explorer(POINT, open_vector(POINT, size), learner.config.exhibits, seed), np.random.default_rng(seed)
 
 
-def batch_of(learner: Learner) -> Batch:
+def batch_of(learner: Learner) -> PPOBatch:
     sampler, random = sampled(learner)
     return learner.prepare(sampler.segment(learner.act, learner.deviation, 20, random))
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import EpisodeError
-from lifesafe.lab.collection.sampler import Finished, Sampler, Segment
+from lifesafe.lab.collection.sampler import Explorer, Finished, Segment
 from lifesafe.systems import Task
 from lifesafe.systems.vector import Step
 
@@ -41,7 +41,7 @@ def act(observations: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def run(steps: int, exhibits: int = 2) -> tuple[Segment, list[Finished]]:
-    sampler = Sampler(TASK, Counting(9), exhibits, seed=0)
+    sampler = Explorer(TASK, Counting(9), exhibits, seed=0)
     segments = []
     finished: list[Finished] = []
     random = np.random.default_rng(0)
@@ -96,8 +96,8 @@ def test_every_episode_has_a_limit_of_its_own_and_exhibits_have_less_noise() -> 
 
 
 def test_a_sampler_that_goes_on_does_not_repeat_episodes() -> None:
-    first = Sampler(TASK, Counting(3), 0, seed=0)
-    second = Sampler(TASK, Counting(3), 0, seed=0, begun=first.begun)
+    first = Explorer(TASK, Counting(3), 0, seed=0)
+    second = Explorer(TASK, Counting(3), 0, seed=0, begun=first.begun)
     random = np.random.default_rng(0)
     seen = [set(s.segment(act, np.zeros(1), 1, random).observations[0, :, 0]) for s in (first, second)]
     assert not seen[0] & seen[1]
@@ -105,7 +105,7 @@ def test_a_sampler_that_goes_on_does_not_repeat_episodes() -> None:
 
 def test_numbers_that_are_not_finite_are_refused() -> None:
     vector = Counting(3)
-    sampler = Sampler(TASK, vector, 0, seed=0)
+    sampler = Explorer(TASK, vector, 0, seed=0)
     vector.seen[1, 0] = np.nan
     with pytest.raises(EpisodeError, match="not finite"):
         sampler.segment(act, np.zeros(1), 1, np.random.default_rng(0))

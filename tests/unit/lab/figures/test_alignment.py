@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from lifesafe.errors import ConfigError
-from lifesafe.lab.alignment.results import Alignment, Point
+from lifesafe.lab.alignment.results import Alignment, TargetResult
 from lifesafe.lab.figures.alignment import draw_alignment
-from lifesafe.lab.figures.saving import save
+from lifesafe.lab.figures.saving import save_figure
 
 
 def part(seed: int, costs: int = 1) -> Alignment:
@@ -19,7 +19,7 @@ def part(seed: int, costs: int = 1) -> Alignment:
         for cost in (0.0, 20.0, 40.0, 60.0):
             mean = np.array([0.9 * reward + cost, *[5.0 + 0.8 * cost] * costs])
             episodes = mean + rng.normal(0, 3, (20, 1 + costs))
-            points.append(Point(target=(reward, *[cost] * costs), episodes=tuple(map(tuple, episodes.tolist()))))
+            points.append(TargetResult(target=(reward, *[cost] * costs), episodes=tuple(map(tuple, episodes.tolist()))))
     return Alignment(
         task="PointCircle",
         seed=seed,
@@ -62,5 +62,5 @@ def test_without_seeds_there_is_nothing_to_draw() -> None:
 
 
 def test_the_picture_can_be_written(tmp_path: Path) -> None:
-    save(draw_alignment([part(0)], limits=(20.0,)), tmp_path / "alignment.png")
+    save_figure(draw_alignment([part(0)], limits=(20.0,)), tmp_path / "alignment.png")
     assert (tmp_path / "alignment.png").read_bytes().startswith(b"\x89PNG")
