@@ -8,11 +8,14 @@ ends outside |x| <= 6, where a good part of the circle lies.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
+import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +52,7 @@ class Bullet:
             importlib.import_module("bullet_safety_gym")
             with _plain_client(), lent_to_numpy(np.random.RandomState(0)):  # building draws, too
                 environment = gymnasium.make(f"Safety{self.task}-v0", disable_env_checker=True)
+        _ask_once(environment.unwrapped)
         return SeededBullet(environment)
 
 
@@ -56,19 +60,69 @@ class Bullet:
 def _plain_client() -> Iterator[None]:
     """Let Bullet-Safety-Gym build its world without the meshes that are only looked at: 30 to 100 times faster."""
     builder: Any = importlib.import_module("bullet_safety_gym.envs.builder")
-    pybullet: Any = importlib.import_module("pybullet")
     usual = builder.bullet_client
-
-    class PlainClient(usual.BulletClient):  # type: ignore[misc]
-        def loadURDF(self, *args: Any, flags: int = 0, **kwargs: Any) -> Any:  # noqa: N802 - PyBullet's name
-            flags |= pybullet.URDF_IGNORE_VISUAL_SHAPES
-            return pybullet.loadURDF(*args, flags=flags, physicsClientId=self._client, **kwargs)
-
-    builder.bullet_client = SimpleNamespace(BulletClient=PlainClient)
+    builder.bullet_client = SimpleNamespace(BulletClient=_client_class())
     try:
         yield
     finally:
         builder.bullet_client = usual
+
+
+@cache
+def _client_class() -> type:
+    pybullet: Any = importlib.import_module("pybullet")
+    client_class: Any = importlib.import_module("pybullet_utils.bullet_client").BulletClient
+    functions = {name: value for name, value in vars(pybullet).items() if inspect.isbuiltin(value)}
+
+    class PlainClient(client_class):  # type: ignore[misc]
+        """PyBullet's client, but it looks functions up once instead of at every call, and counts what moves bodies."""
+
+        def __init__(self, connection_mode: int) -> None:
+            super().__init__(connection_mode=connection_mode)
+            self.moves = 0
+            for name in functions.keys() - {"loadURDF", "disconnect"}:
+                function = functools.partial(functions[name], physicsClientId=self._client)
+                setattr(self, name, self._counted(function) if name in _MOVING else function)
+
+        def loadURDF(self, *args: Any, flags: int = 0, **kwargs: Any) -> Any:  # noqa: N802 - PyBullet's name
+            flags |= pybullet.URDF_IGNORE_VISUAL_SHAPES
+            return functions["loadURDF"](*args, flags=flags, physicsClientId=self._client, **kwargs)
+
+        def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+            def counting(*args: Any, **kwargs: Any) -> Any:
+                self.moves += 1
+                return function(*args, **kwargs)
+
+            return counting
+
+    return PlainClient
+
+
+_MOVING = {
+    "stepSimulation", "restoreState", "resetBasePositionAndOrientation", "resetBaseVelocity", "resetJointState",
+    "resetJointStateMultiDof", "resetJointStatesMultiDof", "resetSimulation",
+}  # fmt: skip
+
+
+def _ask_once(builder: Any) -> None:
+    """Let PyBullet be asked for the state of the robot once a step instead of ten times."""
+
+    def remembered(get_state: Callable[[], np.ndarray]) -> Callable[[], np.ndarray]:
+        moves, state = -1, np.empty(0)
+
+        def recall() -> np.ndarray:
+            nonlocal moves, state
+            if moves != builder.bc.moves:
+                moves, state = builder.bc.moves, get_state()
+                state.flags.writeable = False  # it is handed out more than once
+            return state
+
+        return recall
+
+    for body in (builder.agent, builder.agent.root_link):
+        if body is not None:  # the Ball has no links
+            body.get_state = remembered(body.get_state)
+    builder.agent.violates_constraints = lambda violates: None  # which only paints a red sphere
 
 
 @contextlib.contextmanager
