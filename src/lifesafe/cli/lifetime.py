@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional
 
 from lifesafe.cli.plan import Incident, NumberPerCost, described, incident_of, planned
-from lifesafe.cli.words import shell_words
+from lifesafe.cli.words import in_shell, shell_words
 from lifesafe.console.arguments import Count, Directory, Limits, OutFile, Run, Word, option
 from lifesafe.console.progress import progress
 from lifesafe.console.prompts import FOUND, OK, numbers, plural, say
@@ -203,7 +203,8 @@ def demo(
         rows = _live(life, 100, plain=True)
         code = _conclude(life, rows, json)
     path = out / "report.html"
-    _write_report(out, path)
+    with progress("writing the report"):
+        write_page(Reading.read(out), path)
     if not json:
         print(f"Report: {path}")
     return code
@@ -345,11 +346,6 @@ def _live(life: Lifetime, episodes: int, *, plain: bool, device: str = "cpu") ->
     return rows
 
 
-def _write_report(run: Path, path: Path) -> None:
-    with progress("writing the report"):
-        write_page(Reading.read(run), path)
-
-
 def _search(life: Lifetime) -> None:
     """Optimize, with a line for every trial and a bar for the episodes."""
     optimizer = life.optimizer
@@ -461,8 +457,8 @@ def _conclude(life: Lifetime, rows: Sequence[TargetReturns], json: bool) -> int:
                 "spent": optimizer.spent,
                 "delta": problem.delta,
                 "account": None if account is None else list(account.holds),
-                "held": None if optimizer.held is None else shell_words(optimizer.held),
-                "done": None if optimizer.done is None else shell_words(optimizer.done),
+                "held": in_shell(optimizer.held),
+                "done": in_shell(optimizer.done),
                 "rows": [asdict(row) for row in rows],
             }
         )

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional
 
 from lifesafe.cli.plan import Begin, Beginning, Targets, begun, planned, point_of, recorded
-from lifesafe.cli.words import shell_words
+from lifesafe.cli.words import in_shell, shell_words
 from lifesafe.console.arguments import Limits, Run, option
 from lifesafe.console.prompts import FOUND, OK, numbers, plural, say
 from lifesafe.console.tables import print_json
@@ -120,7 +120,7 @@ def tell(run: Run, file: EpisodesFile, *, trial: int, early: bool = False, json:
             optimizer.tell(opened, episodes)
         tried, held = optimizer.trials[-1], optimizer.held
         if json:
-            print_json({**_told(tried), "held": _in_shell(held), "stage": optimizer.stage})
+            print_json({**_told(tried), "held": in_shell(held), "stage": optimizer.stage})
         else:
             print(_told_words(tried))
     if held is not None:
@@ -151,8 +151,8 @@ def confirm(run: Run, *, reason: str, json: bool = False) -> int:
         held = optimizer.held
         optimizer.confirm(reason)
         if json:
-            now = {"held": _in_shell(optimizer.held), "stage": optimizer.stage, "done": _in_shell(optimizer.done)}
-            print_json({"held_before": _in_shell(held), **now})
+            now = {"held": in_shell(optimizer.held), "stage": optimizer.stage, "done": in_shell(optimizer.done)}
+            print_json({"held_before": in_shell(held), **now})
         else:
             left = f"it is over: {optimizer.done}" if optimizer.done else "it goes on"
             print(shell_words(f"The search was held ({held}); {left.removesuffix('.')}."))
@@ -197,7 +197,7 @@ def retract(run: Run, trial: _Number, file: OptionalEpisodes = None, /, *, reaso
         known = 0 if episodes is None else len(episodes)
         if json:
             dropped = None if opened is None else opened.number
-            now = {"held": _in_shell(optimizer.held), "stage": optimizer.stage}
+            now = {"held": in_shell(optimizer.held), "stage": optimizer.stage}
             print_json({"trial": trial, "known": known, "dropped": dropped, **now})
         else:
             what = f"its true returns count: {plural(known, 'episode')}"
@@ -353,8 +353,8 @@ def _asked(optimizer: SafeOptimizer) -> dict[str, Any]:
         "promise": problem.promise,
         "limits": list(problem.limits),
         "stop_at": None if problem.stop_at is None else list(problem.stop_at),
-        "held": _in_shell(optimizer.held),
-        "done": _in_shell(optimizer.done),
+        "held": in_shell(optimizer.held),
+        "done": in_shell(optimizer.done),
         "best": None
         if best is None
         else {
@@ -388,10 +388,6 @@ def _held_words(run: Path, held: str) -> str:
         f" WHY` lets it go on, or `lifesafe retract {directory} TRIAL --reason WHY` takes back a trial that was"
         " mistold."
     )
-
-
-def _in_shell(text: str | None) -> str | None:
-    return None if text is None else shell_words(text)
 
 
 def _plain(target: Target) -> dict[str, Any]:

@@ -19,6 +19,10 @@ _SIMULATORS = {
     ),
     "lifesafe.systems.simulators.velocity": ("MuJoCo", ("mujoco", "gymnasium"), 'pip install "lifesafe[mujoco]"'),
 }
+_TOLD = (
+    "name", "observations", "actions", "horizon", "limits", "largest_costs", "reference", "dataset_file", "cost",
+    "summary",
+)  # fmt: skip
 
 
 def tasks(*, json: bool = False) -> int:
@@ -63,17 +67,7 @@ def _row(task: Task) -> tuple[str, ...]:
 
 def _plain(task: Task) -> dict[str, Any]:
     name, modules, install = _simulator(task)
-    return {
-        "name": task.name,
-        "observations": task.observations,
-        "actions": task.actions,
-        "horizon": task.horizon,
-        "limits": task.limits,
-        "largest_costs": task.largest_costs,
-        "reference": task.reference,
-        "dataset_file": task.dataset_file,
-        "cost": task.cost,
-        "summary": task.summary,
+    return {each: getattr(task, each) for each in _TOLD} | {
         "needs": name,
         "install": install,
         "installed": _installed(modules),

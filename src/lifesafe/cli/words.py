@@ -37,6 +37,11 @@ def shell_words(text: str) -> str:
     return re.sub(r"--\w+", lambda match: match.group().replace("_", "-"), text)
 
 
+def in_shell(text: str | None) -> str | None:
+    """Return a message in the words of the shell; none for none."""
+    return None if text is None else shell_words(text)
+
+
 def _shell_target(text: str) -> str:
     """Return a setting of knobs in Python as `--begin-at` takes it: `'speed': 0.5` becomes `speed=0.5`."""
     pairs = (part.rpartition("': ") for part in text.split(", "))
