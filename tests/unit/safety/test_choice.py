@@ -237,18 +237,18 @@ def test_what_makes_everything_doubtful_sends_the_search_back_to_the_start() -> 
     assert optimizer.history.trials[trial.number].asked.charge == 0.0
 
 
-def test_a_search_without_risk_left_repeats_what_has_paid_or_stops() -> None:
-    start = (100.0, 0.0)
-    free = (100.0, 0.0)
-    events = [*tried(1, start, [free] * 30, stage="start"), *tried(2, start, [free] * 10, charge=0.1)]
-    found = choose(happened(problem(), *events))
-    if isinstance(found, Choice):
-        assert (found.targets, found.charge, found.paid) == ((start,), 0.0, ())
-    else:
-        assert found.why == "no target that may be tried can earn 1% of the reward range more"
-
-
 def test_a_scout_is_not_its_center_at_a_corner_of_the_box() -> None:
     beliefs = run(SafeOptimizer(problem()), plain, trials=3).beliefs
     scout, _, _ = choice._scout(beliefs, np.random.default_rng(0), (400.0, 0.0), room=0.0)
     assert scout != (400.0, 0.0)  # the corner itself would add no risk, so it would always fit
+
+
+def test_a_search_without_risk_left_repeats_what_has_paid_ten_times_and_stops() -> None:
+    start, rows = (100.0, 0.0), ((100.0, 0.0),) * 10
+    events = [*tried(1, start, rows * 3, stage="start"), *tried(2, start, rows, charge=0.1)]
+    for number in range(3, 13):
+        found = choose(happened(problem(episodes=300), *events))
+        assert (found.targets, found.charge, found.paid) == ((start,), 0.0, ())
+        events += [found, e.Told(trial=number, episodes=rows)]
+    found = choose(happened(problem(episodes=300), *events))
+    assert found.why.startswith("in 10 trials nothing new could be tried: what is left of delta pays for no further")
