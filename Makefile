@@ -25,6 +25,7 @@ test: $(VENV)/.dev  ## run the tests (the slow ones excepted)
 
 check: $(VENV)/.dev  ## lint, formatting, types, layers, examples in the docs
 	$(BIN)/ruff check .
+	$(BIN)/ruff check --isolated --select F821 benchmarks examples research tests  # shapes in src look like undefined names
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict
 	$(BIN)/lint-imports

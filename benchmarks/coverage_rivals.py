@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from contest import Worker
+from lifesafe.console.progress import progress
 from lifesafe.lab.coverage.deployment import CoverageRow, Deployment, deploy, deploy_rival
 from lifesafe.lab.coverage.simulation import simulate
 from lifesafe.lab.coverage.suite import SUITES
