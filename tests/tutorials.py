@@ -37,6 +37,7 @@ def executed(path: Path, place: Path) -> NotebookNode:
     client = NotebookClient(
         notebook,
         timeout=900,
+        iopub_timeout=120,  # a busy machine may take long to hand over a picture, which would be lost
         kernel_name="python3",
         resources={"metadata": {"path": str(place)}},
         record_timing=False,
