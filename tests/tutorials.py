@@ -31,6 +31,7 @@ def executed(path: Path, place: Path) -> NotebookNode:
         "IPYTHONDIR": str(place / ".ipython"),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),  # where `lifesafe` is
         "COLUMNS": "100",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",  # whatever a library has set for this process
         "TERM": "dumb",
         "TTY_COMPATIBLE": "0",  # no spinners
     }
